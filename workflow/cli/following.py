@@ -13,11 +13,12 @@ import click
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
     from workflow.run.cancellation import CleanUp
+    from workflow.run.events_file import StoredEvent
     from workflow.run.job_record import JobRecord
     from workflow.run.lease import Liveness
     from workflow.run.state import RunState
@@ -221,9 +222,73 @@ def _follow_local(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
     begin = time.monotonic()
     for state in follow(run_dir, plan):
         yield state
-        if state.started is None and time.monotonic() - begin > START_S and not has_lease(run_dir):
-            text = f"{run_dir.name} was not started within {START_S:.0f} s"
-            raise RunError(text, "start a new one: wf run PIPELINE")
+        if state.started is None and not has_lease(run_dir):
+            _check_start(run_dir, begin)
+
+
+def _check_start(run_dir: Path, begin: float) -> None:
+    """Raises RunError when a run of this machine that nobody has taken was awaited for long enough."""
+    if time.monotonic() - begin > START_S:
+        text = f"{run_dir.name} was not started within {START_S:.0f} s"
+        raise RunError(text, "start a new one: wf run PIPELINE")
+
+
+# Prints the events of a run as lines, for people and for other programs.
+
+
+def print_events(run_dir: Path, *, follows: bool, as_json: bool, everything: bool, leave_out: int) -> None:
+    """Print the events of a run, without the first `leave_out` of them: as lines of JSON, or in words.
+
+    `follows`: until the run has a verdict, or is lost. `everything`: words also for the samples of its progress.
+    Returns early when nobody reads the pipe any more.
+
+    Raises RunError for a run without events; one that is followed has time until it is started.
+    """
+    from workflow.report.show.event_lines import SAMPLES, event_line
+    from workflow.report.show.plain_output import has_reader, print_plain
+    from workflow.run.events_file import read_stored
+    from workflow.run.lifecycle_events import RunFinished
+    from workflow.run.run_directory import read_filled_plan
+
+    plan = None if as_json else read_filled_plan(run_dir)
+    begin, count, finished = 0.0, 0, False
+    for batch in _follow_events(run_dir) if follows else [read_stored(run_dir)]:
+        for line, event in batch:
+            begin = begin or event.t
+            count += 1
+            finished = finished or isinstance(event, RunFinished)
+            if count <= leave_out or (plan is not None and not everything and isinstance(event, SAMPLES)):
+                continue
+            if not print_plain(sys.stdout, line if plan is None else event_line(event, begin, plan)):
+                return
+        if not has_reader(sys.stdout):
+            return
+    if follows and not finished:
+        from workflow.report.show.printing import show_errors
+        from workflow.run.lease import lost_lease
+
+        text = f"{run_dir.name} is lost: {lost_lease(run_dir).text}"
+        show_errors([to_message("warning", text, f"end what is left of it: wf cancel {run_dir.name}")])
+
+
+def _follow_events(run_dir: Path) -> Generator[Iterable[StoredEvent], None, None]:
+    """The events that are new, again and again. Raises RunError for a run of this machine that nobody starts, and says
+    of one whose job waits that it does."""
+    from workflow.report.show.printing import show_errors
+    from workflow.run.follow import follow_events
+    from workflow.run.job_record import read_job
+    from workflow.run.lease import has_lease
+
+    begin, job, awaited, told = time.monotonic(), read_job(run_dir), True, False
+    for new in follow_events(run_dir):
+        yield new
+        awaited = awaited and not new and not has_lease(run_dir)
+        if awaited and job is None:
+            _check_start(run_dir, begin)
+        elif awaited and job is not None and not told:
+            told = True
+            hint = f"what it waits for: wf status {run_dir.name}"
+            show_errors([to_message("note", f"{job.text} has not started", hint)])
 
 
 def report_now(run_dir: Path) -> Report:

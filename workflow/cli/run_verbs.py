@@ -10,7 +10,7 @@ import click
 
 from workflow.cli.completion import complete_run
 from workflow.cli.options import json_option, run_argument, tag_option, wide_option
-from workflow.errors import RunError, WfError
+from workflow.errors import EXIT_INTERRUPTED, RunError, WfError
 
 
 @click.command()
@@ -60,6 +60,7 @@ def explain(run: Path | None) -> None:
     run). The last sentence says what to do next.
     """
     from workflow.cli.following import report_now
+    from workflow.compare.data_files import find_data
     from workflow.report.read.run_records import read_records
     from workflow.report.show.explanation import explanation
     from workflow.report.show.rich_terminal import make_output, say_prose
@@ -68,7 +69,31 @@ def explain(run: Path | None) -> None:
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
     if result.run.state == "running":
         records = records.at(time.time())
-    say_prose(make_output(), " ".join(explanation(result, records)), indent=0)
+    say_prose(make_output(), " ".join(explanation(result, records, has_data=bool(find_data(run_dir)))), indent=0)
+
+
+@click.command()
+@run_argument
+@click.option("--follow", "-f", is_flag=True, help="Print new events until the run has ended")
+@json_option("Print the lines of events.jsonl as they are")
+@click.option("--all", "everything", is_flag=True, help="Print also steps and CPU times so far, as --json does")
+@click.option(
+    "--since", type=click.IntRange(min=0), default=0, metavar="N", help="Leave out the first N lines of --json"
+)
+def events(run: Path | None, follow: bool, as_json: bool, everything: bool, since: int) -> None:
+    """Print what has happened in a run, a line for each event.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). Works on any host that sees the directory of the run. docs/reference/events.md describes the lines of --json.
+    Exits with 0 however the run has ended; with --follow also when its supervisor has died, and says so then.
+    """
+    from workflow.cli.following import print_events
+    from workflow.run.run_names import find_run
+
+    try:
+        print_events(find_run(run), follows=follow, as_json=as_json, everything=everything, leave_out=since)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)  # without a word: the run goes on
 
 
 @click.command()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import LineWriter, to_record
@@ -54,24 +54,40 @@ def from_record(record: dict[str, Any]) -> Event | None:
     return event if abs(event.t) < _LATEST_S else None
 
 
+class StoredEvent(NamedTuple):
+    """An event with its line in the file, without the newline."""
+
+    line: str
+    event: Event
+
+    @classmethod
+    def of(cls, event: Event) -> StoredEvent:
+        """With the line that it would have."""
+        return cls(to_line(event).rstrip("\n"), event)
+
+
 def read_events(run_dir: Path) -> Iterator[Event]:
-    """The events of a run, oldest first.
+    """The events of a run, oldest first: those of `read_stored`."""
+    return (stored.event for stored in read_stored(run_dir))
+
+
+def read_stored(run_dir: Path) -> Iterator[StoredEvent]:
+    """The events of a run with their lines, oldest first.
 
     A last line without its newline is still being written, or its writer was killed: it is left out, and
     so are lines that cannot be read. Raises RunError when the run has no events file, or one of a newer version.
     """
     path = run_dir / EVENTS_FILE
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
-    records = (to_record(line) for line in text.split("\n")[:-1])
     finished = False
-    for event in to_events((record for record in records if record is not None), path):
-        finished = finished or isinstance(event, RunFinished)
-        yield event
+    for stored in to_stored(text[: text.rfind("\n") + 1], path):
+        finished = finished or isinstance(stored.event, RunFinished)
+        yield stored
     if not finished and (verdict := reserved_verdict(run_dir)) is not None:
-        yield verdict
+        yield StoredEvent.of(verdict)
 
 
 def reserved_verdict(run_dir: Path) -> RunFinished | None:
@@ -81,14 +97,17 @@ def reserved_verdict(run_dir: Path) -> RunFinished | None:
     return verdict if isinstance(verdict, RunFinished) else None
 
 
-def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
-    """The events of these records of a file. Raises RunError when they are of another version."""
-    for record in records:
+def to_stored(lines: str, path: Path) -> Iterator[StoredEvent]:
+    """The events of these whole lines of a file. Raises RunError when they are of another version."""
+    for line in lines.split("\n"):
+        record = to_record(line)
+        if record is None:
+            continue
         if record.get("event") == NAMES[RunStarted]:
             _check_events_version(record, path)
         event = from_record(record)
         if event is not None:
-            yield event
+            yield StoredEvent(line, event)
 
 
 def _check_events_version(record: dict[str, Any], path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Follows a run from another process, by its events and its lease, on any host that sees its directory."""
+"""Follows a run from another process, by its events and its lease, on any host that sees its directory: as states, or
+as the events themselves."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.lease_file import SILENCE_S
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Tick
-from workflow.run.events_file import EVENTS_FILE, reserved_verdict, to_events
+from workflow.run.events_file import EVENTS_FILE, StoredEvent, reserved_verdict, to_stored
 from workflow.run.lease import LeaseWatch, has_lease
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 
@@ -28,9 +30,28 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
     the caller decides for how long. The time of a state goes on between events. Raises RunError for events of a newer
     version.
     """
-    tail = Tail(run_dir / EVENTS_FILE)
     state = initial_state(plan)
-    taken = looked = time.monotonic()
+    taken = time.monotonic()
+    for new in follow_events(run_dir):
+        now = time.monotonic()
+        if new:
+            taken = now
+            state = fold(state, [stored.event for stored in new])
+        if state.finished is not None or state.started is None:
+            yield state
+        else:
+            yield fold(state, [Tick(state.t + now - taken)])
+
+
+def follow_events(run_dir: Path) -> Generator[list[StoredEvent], None, None]:
+    """The events of a run from its beginning on: every POLL_S those that are new, often none, until the verdict is
+    among them or its supervisor has died.
+
+    As with `follow`, the caller decides how long to wait for somebody who starts the run. Raises RunError for events of
+    a newer version.
+    """
+    tail = Tail(run_dir / EVENTS_FILE)
+    looked = time.monotonic()
     watch = LeaseWatch(run_dir, looked)
     lives = watch.look(looked)
     died: float | None = None
@@ -42,16 +63,12 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
         # A lease that cannot be read for so long is damaged, and nobody renews it.
         awaited = lives.lease is None and (lives.silent_s < SILENCE_S or not has_lease(run_dir))
         died = None if lives.alive or awaited else died or now
-        events = list(to_events(tail.records(fresh=True), tail.path))
-        if not events and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
-            events = [verdict]
-        if events:
-            taken = now
-            state = fold(state, events)
-        if state.finished is not None or state.started is None:
-            yield state
-        else:
-            yield fold(state, [Tick(state.t + now - taken)])
-        if state.finished is not None or (died is not None and now - died >= GUARD_S):
+        new = list(to_stored(tail.read(fresh=True), tail.path))
+        if not new and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
+            new = [StoredEvent.of(verdict)]
+        yield new
+        if any(isinstance(stored.event, RunFinished) for stored in new):
+            return
+        if died is not None and now - died >= GUARD_S:
             return
         time.sleep(POLL_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import textwrap
 from itertools import zip_longest
 from typing import TextIO
@@ -72,3 +73,13 @@ def print_plain(stream: TextIO, line: str) -> bool:
             os.close(nothing)
         return False
     return True
+
+
+def has_reader(stream: TextIO) -> bool:
+    """False for a pipe that nobody reads any more: known before the next line is printed, which may come much later."""
+    watch = select.poll()
+    try:
+        watch.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # no file, as in a test
+        return True
+    return not any(state & select.POLLERR for _, state in watch.poll(0))

@@ -1,0 +1,229 @@
+"""The events of a run in words, a line each: for `wf events`, and words for the progress of a run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workflow.errors import to_message
+from workflow.formats.sides import Side
+from workflow.formatting import duration, one_line, plural, size
+from workflow.plan.plan_model import Plan
+from workflow.run.events import (
+    AllocationReceived,
+    Cleaned,
+    Event,
+    Fault,
+    Interrupted,
+    NodeLost,
+    NodeRanks,
+    NodeSeen,
+    NodeSilent,
+    NodesUnwatched,
+    ProofTaken,
+    RanksEnded,
+    RecordsLost,
+    Requested,
+    RunStarted,
+    SchedulerSaid,
+    StageCpu,
+    StageCut,
+    StageExited,
+    StageKilled,
+    StagesRestarted,
+    StageStarted,
+    StopPlanned,
+    StrangeReader,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamProgress,
+    StreamTransport,
+    StreamTrouble,
+    TransportFault,
+)
+from workflow.run.lifecycle_events import (
+    DeadlinePassed,
+    DeadlockFound,
+    Outcome,
+    RestartDecided,
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
+from workflow.run.verdict.end_causes import kill_cause, loss_text, signal_text
+from workflow.run.verdict.scheduler_words import quoted
+from workflow.run.verdict.stall_detection import warning_text
+
+# They come all the time while a run goes on, and say how far it is, not that something has happened.
+SAMPLES = (StreamProgress, StageCpu)
+_ENDS: dict[Outcome, str] = {
+    "succeeded": "succeeded", "failed": "failed", "interrupted": "was interrupted", "stopped": "was stopped cleanly",
+}  # fmt: skip
+_FAULTS: dict[Fault, str] = {
+    "misdirected": "got a message for another process",
+    "unreachable": "could not fetch data from the memory of its writer",
+}
+_WAYS: dict[Side, str] = {"write": "for writing", "read": "for reading"}
+OPEN_TEXT = "its streams are open"
+STOPPING_TEXT = "stopping all stages"
+
+
+def line_at(seconds: float, text: str) -> str:
+    """A line with the time since the start of the run."""
+    return f"{seconds:8.1f} s  {text}"
+
+
+def event_line(event: Event, begin: float, plan: Plan) -> str:
+    """One line of `wf events`; `begin`: when the run was started, in Unix seconds."""
+    return line_at(event.t - begin, one_line(event_text(event, plan)))
+
+
+def event_text(event: Event, plan: Plan) -> str:
+    """What has happened, after the name of the stage or stream that it has happened to."""
+    return _of_run(event) or _of_stage(event, plan) or _of_stream(event) or type(event).__name__
+
+
+def started_text(stage: str, pid: int | None, plan: Plan) -> str:
+    """`md: started, 2 ranks, process 7`."""
+    ranks = next((each.ranks for each in plan.stages if each.name == stage), None)
+    return ", ".join([f"{stage}: started", *([] if ranks is None else [plural(ranks, "rank")]), f"process {pid}"])
+
+
+def restart_text(restart: RestartDecided) -> str:
+    """Which stage has failed, why, and which ones are started again with it."""
+    others = [each for each in restart.stages if each != restart.stage]
+    together = f", together with {' and '.join(others)}" if others else ""
+    wait = f" in {duration(restart.at - restart.t)}" if restart.at > restart.t else ""
+    return f"{restart.stage}: {restart.reason}; it is started again{wait}{together}"
+
+
+def attempt_text(stages: Sequence[str], attempt: int, first_step: int) -> str:
+    """`md and saxs: attempt 2, from step 12 on`."""
+    return f"{' and '.join(stages)}: attempt {attempt}, from step {first_step} on"
+
+
+def proof_lines(proof: ProofTaken) -> list[str]:
+    """What the proof of the placement has found. A refusal is the verdict, which is printed at the end."""
+    if proof.state == "proved":
+        return [
+            f"placement proved: {plural(proof.nodes, 'node')}, {plural(proof.ranks, 'rank')}, {proof.seconds:.1f} s"
+        ]
+    return [_warning(text) for text in proof.differences] if proof.state == "differs" else []
+
+
+def _warning(text: str) -> str:
+    return str(to_message("warning", text))
+
+
+def _of(stage: str, text: str) -> str:
+    return f"{stage}: {text}" if stage else text
+
+
+def _of_run(event: Event) -> str:
+    """What is about the run as a whole, its job and its nodes."""
+    match event:
+        case RunStarted():
+            return f"run {event.run} started on {event.host}, process {event.pid}"
+        case ProofTaken():
+            refused = f"placement refused: {'; '.join(event.differences)}"
+            return "; ".join(proof_lines(event)) or refused
+        case AllocationReceived():
+            job = f"{event.source} job {event.job}: " if event.job else ""
+            limit = "" if event.end_time is None else f" for {duration(event.end_time - event.t)}"
+            return "; ".join([f"{job}it has {plural(event.hosts, 'host')}{limit}", *event.notes])
+        case NodeSeen():
+            return f"node {event.host} reports"
+        case NodeSilent():
+            return f"node {event.host} is silent"
+        case NodeLost():
+            return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
+        case NodesUnwatched() | NodeRanks() | StrangeReader():
+            return _warning(event.text)
+        case RecordsLost():
+            return _warning(_of(event.stage, event.text))
+        case SchedulerSaid():
+            return f"job {event.job}: {quoted(event)}"
+        case StopPlanned():
+            return f"the job ends in {duration(event.end - event.t)}; the run stops in {duration(event.at - event.t)}"
+        case Interrupted():
+            return f"interrupted by {event.signal}"
+        case Requested():
+            return f"{event.by} asks to {'stop' if event.request == 'stop' else 'kill'} the run"
+        case Cleaned():
+            return f"cleaned: {', '.join(event.paths)}"
+        case DeadlockFound():
+            return _of(event.stage, f"deadlock: {event.diagnosis}")
+        case DeadlinePassed():
+            return _of(event.stage, f"deadline `{event.deadline}` has passed: {event.diagnosis}")
+        case StopRequested():
+            return STOPPING_TEXT + (f": {event.reason}" if event.reason else "")
+        case RunFinished():
+            return f"the run {_ENDS[event.state]}" + (f": {event.reason}" if event.reason else "")
+    return ""
+
+
+def _of_stage(event: Event, plan: Plan) -> str:
+    match event:
+        case StageStarted():
+            return started_text(event.stage, event.pid, plan)
+        case StagesRestarted():
+            return attempt_text(event.stages, event.attempt, event.first_step)
+        case RestartDecided():
+            return restart_text(event)
+        case StageCpu():
+            ready = f", ready without a core for {duration(event.ready_s)}" if event.ready_s else ""
+            return f"{event.stage}: {duration(event.cpu_s)} of CPU time{ready}"
+        case StageOpen():
+            return f"{event.stage}: {OPEN_TEXT}"
+        case StageCut():
+            return f"{event.stage}: ends early, because the run is to be stopped"
+        case StageSilent():
+            return _warning(warning_text(event))
+        case StageExited():
+            how = f"ended with exit code {event.code}" if event.signal is None else signal_text(event.signal)
+            return f"{event.stage}: {how}" + (f": {event.note}" if event.note else "")
+        case StageKilled():
+            return f"{event.stage}: was killed{kill_cause(event)}"
+        case RanksEnded():
+            return f"{event.stage}: its launcher says `{event.words}`"
+        case StageSucceeded():
+            return f"{event.stage}: succeeded"
+        case StageFailed():
+            through = f" (because of {event.through})" if event.through else ""
+            return f"{event.stage}: failed: {event.reason}{through}"
+        case StageStopped():
+            return f"{event.stage}: stopped"
+        case TransportFault():
+            return f"{event.stage}: {_FAULTS[event.fault]}: `{event.line}`"
+    return ""
+
+
+def _of_stream(event: Event) -> str:
+    match event:
+        case StreamOpening():
+            return f"{event.stream}: {event.stage} opens it {_WAYS[event.side]}"
+        case StreamOffered():
+            return f"{event.stream}: {event.stage} waits for its readers"
+        case StreamTransport():
+            why = f" ({event.why})" if event.why else ""
+            return f"{event.stream}: {event.stage} uses transport {event.plane}{why}"
+        case StreamOpened():
+            return f"{event.stream}: {event.stage} has opened it {_WAYS[event.side]}"
+        case StreamProgress():
+            return f"{event.stream}: {event.stage} has {_moved(event)}"
+        case StreamTrouble():
+            return f"{event.stream}: trouble at {event.stage} ({event.trouble}): {event.text}"
+        case StreamClosed():
+            early = "" if event.complete else ", before its end"
+            return f"{event.stream}: {event.stage} has {_moved(event)}, and closed it{early}"
+    return ""
+
+
+def _moved(event: StreamProgress | StreamClosed) -> str:
+    done = "written" if event.side == "write" else "read"
+    return f"{done} {plural(event.steps, 'step')}" + (f", {size(event.bytes)}" if event.bytes else "")
