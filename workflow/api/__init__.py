@@ -22,6 +22,7 @@ from workflow.api.campaigns import (
 )
 from workflow.api.gates import GateVersion, gate_campaign
 from workflow.api.plans import forecast_plan, make_plan, notes_on, portable_plan
+from workflow.api.replays import load_replay
 from workflow.api.runs import create_run, detach_run, read_report, run_pipeline, start_run
 from workflow.spec.load import Loaded, load_pipeline
 
@@ -39,6 +40,7 @@ __all__ = [
     "forecast_plan",
     "gate_campaign",
     "load_pipeline",
+    "load_replay",
     "look_at",
     "make_plan",
     "notes_on",

@@ -334,7 +334,7 @@ def comparison_options(function: F) -> F:
         json_option("Print the comparison as JSON"),
         click.option(
             "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html",
-            help="Write a page; FILE.svg and .csv too",
+            help="Write a page; FILE.svg, .pdf and .csv too",
         ),
         click.option(
             "--junit", type=click.Path(path_type=Path), metavar="FILE",

@@ -18,6 +18,7 @@ from workflow.cli.options import (
     check_strategy_options,
     json_option,
     pipeline_options,
+    run_argument,
     strategy_options,
     tag_option,
 )
@@ -264,6 +265,55 @@ def run(
 
     show_end(report, directory)
     sys.exit(report.run.exit_code)
+
+
+@click.command()
+@run_argument
+@click.option("--stages", default="", metavar="A,B", help="The stages that run again (default: all that read a stream)")
+@click.option("--pace", type=click.Choice(["max", "recorded"]), default="max", help="How fast the steps come")
+@click.option("--steps", default="", metavar="FIRST:LAST", help="Only these steps, counted from 0, LAST not included")
+@click.option("--pipeline", type=click.Path(path_type=Path), help="Another pipeline file with these stages and streams")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value of the pipeline (repeatable)")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="The directory of the new run (default: below runs/)")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
+def replay(
+    run: Path | None,
+    stages: str,
+    pace: str,
+    steps: str,
+    pipeline: Path | None,
+    sets: tuple[str, ...],
+    run_dir: Path | None,
+    quiet: bool,
+) -> None:
+    """Run the analyses of a run again, on what it has recorded.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). Recorded streams stand in for the stages that are not named: files, spools (`spool: auto`), and what the
+    component `archive` has kept. Exits as `wf run` does.
+    """
+    from workflow.api.replays import load_replay
+    from workflow.api.runs import plan_run, run_planned_here
+    from workflow.plan.topology.replayed_pipeline import ReplayOptions
+    from workflow.report.show.printing import show_end
+    from workflow.run.run_names import find_run
+
+    names = [name.strip() for name in stages.split(",") if name.strip()]
+    options = ReplayOptions(pace, *_step_range(steps))
+    loaded = load_replay(find_run(run), names, pipeline=pipeline, sets=sets, options=options)
+    report, directory = run_planned_here(plan_run(loaded), run_dir, quiet=quiet)
+    show_end(report, directory)
+    sys.exit(report.run.exit_code)
+
+
+def _step_range(text: str) -> tuple[int, int]:
+    """`40:60` → (40, 60); either number may be left out. Raises UsageError."""
+    first, colon, last = text.partition(":")
+    if text and (not colon or not all(part.isdigit() or not part for part in (first, last))):
+        raise click.UsageError(f"--steps {text}: expected FIRST:LAST; for example `--steps 40:60`")
+    if first and last and int(first) >= int(last):
+        raise click.UsageError(f"--steps {text}: the first step is not before the last; for example `--steps 40:60`")
+    return int(first or 0), int(last or 0)
 
 
 def _import_for_the_end() -> None:

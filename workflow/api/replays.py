@@ -1,0 +1,90 @@
+"""The stages of a run again, on the streams that it has recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workflow.errors import RunError
+from workflow.plan.topology.replayed_pipeline import (
+    REPLAY,
+    Recording,
+    ReplayOptions,
+    default_stages,
+    replayed,
+)
+from workflow.spec.load import Loaded, load_pipeline
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+
+
+def load_replay(
+    run: str | os.PathLike[str],
+    stages: Sequence[str] = (),
+    *,
+    pipeline: str | os.PathLike[str] | None = None,
+    sets: Sequence[str] = (),
+    options: ReplayOptions | None = None,
+) -> Loaded:
+    """The pipeline of a run in which its recorded streams stand in for the stages that are not replayed.
+
+    It is run like any other: `wf replay`, or `run_pipeline`. The file of the pipeline is read as it is now, so that
+    what an analysis does can be changed.
+
+    Args:
+        run: the directory of the run.
+        stages: those that run again; by default all that read a stream.
+        pipeline: another pipeline file with these stages and streams.
+        sets: `KEY=VALUE`, as for `load_pipeline`.
+
+    Raises:
+        RunError: the run, or the file of its pipeline, cannot be read, or it has kept no steps of a stream.
+        SpecError: mistakes in the pipeline file.
+    """
+    from workflow.run.run_directory import read_filled_plan
+    from workflow.run.run_names import find_run
+    from workflow.spec.component_files import component_dir, load_component_file
+
+    directory = find_run(run)
+    plan = read_filled_plan(directory)
+    path = Path(plan.pipeline_file if pipeline is None else pipeline)
+    if not path.exists():
+        raise RunError(f"{path}, the pipeline file of the run, is not there", "name another one: `--pipeline FILE`")
+    loaded = load_pipeline(path, **_options(directory if pipeline is None else None, sets))
+    folder = component_dir(REPLAY, path.parent)
+    player = load_component_file(folder / "component.yaml"), folder
+    wanted = list(stages) or default_stages(loaded.spec)
+    return replayed(loaded, wanted, find_recordings(directory, plan), player, options or ReplayOptions())
+
+
+def _options(run_dir: Path | None, sets: Sequence[str]) -> dict[str, Any]:
+    """The options with which the run was started, and then those given now."""
+    from workflow.provenance.provenance_model import read_provenance
+
+    provenance = None if run_dir is None else read_provenance(run_dir)
+    words = [] if provenance is None else provenance.options
+    found: dict[str, Any] = {"profiles": [], "sets": []}
+    for option, value in zip(words[::2], words[1::2], strict=False):
+        name = option.removeprefix("--")
+        if name in ("profile", "set"):
+            found[f"{name}s"].append(value)
+        else:
+            found[name] = value
+    found["sets"] += sets
+    return found
+
+
+def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
+    """Stream → what a run has kept of it: its file, its spool, or what the component `archive` has written of all."""
+    found = {}
+    for stream in plan.streams:
+        places = [stream.path] if stream.traits.has_steps and not stream.traits.in_memory else []
+        places += [plan.stream(stream.spool).path] if stream.spool else []
+        archives = [each.parameters for each in map(plan.stage, stream.readers) if each.component == "archive"]
+        places += [str(each["path"]) for each in archives if each["every"] == 1 and not each["variables"]]
+        if path := next((Path(place) for place in places if Path(place).exists()), None):
+            found[stream.name] = Recording(path, run_dir / "stages" / stream.writer / "metrics.jsonl")
+    return found
