@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster reliability adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -49,6 +49,12 @@ test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated
 
 reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
+
+# Of the tables of stages that are started again: docs/reliability.md.
+reliability-page: $(VENV)/dev  ## run all restarts and random kills, and write docs/reliability.md
+	rm -f build/reliability.jsonl
+	WF_RELIABILITY=build/reliability.jsonl $(BIN)/python -m pytest -q -m reliability --numprocesses 2 tests/faults/test_restart.py tests/faults/test_random_kills.py
+	$(BIN)/python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
 $(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard tools/patches/*.patch)

@@ -183,7 +183,7 @@ def python_page(made: str) -> str:
     short = ", ".join(f"`{name}`" for name in workflow.__all__ if hasattr(api, name))
     groups = [
         ("Pipelines and plans", named(
-            api, "load_pipeline", "Loaded", "make_plan", "portable_plan", "notes_on", "forecast_plan"
+            api, "load_pipeline", "load_replay", "Loaded", "make_plan", "portable_plan", "notes_on", "forecast_plan"
         )),
         ("Runs", named(api, "run_pipeline", "create_run", "start_run", "detach_run", "read_report")),
         ("Tables of pandas", named(workflow, "report_tables", "steps_table")),
@@ -204,7 +204,7 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined")),
+        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "once")),
         ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),

@@ -6,13 +6,15 @@ line itself, so that the reference cannot disagree with what `wf` does.
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from tools.api_reference import python_page, stage_page
 from workflow.errors import (
@@ -36,6 +38,7 @@ their messages into the document. Exit codes are those without `--json`.
 Names of fields are stable. New fields may be added at any time; if a field is renamed or changes its meaning, the
 number of the document's `…_version` increases. Names that end in `_s` are seconds; sizes are bytes.
 `wf status --json` and `wf report --json` print [the report](report.md), for a run in progress the report so far.
+`wf events --json` prints a document on each line: [the events of a run](events.md).
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
@@ -81,6 +84,35 @@ A key that is left out is not known; the value of `auto` is found on the machine
 written `0-7,16`:
 numbers of physical cores on the node, from 0.
 """
+EVENT_RULES = """`events.jsonl` in the directory of a run has a line for each event, a JSON object. Lines are only
+appended, while the run goes on, and nothing comes after the verdict, `run_finished`. `wf events RUN --follow --json`
+prints the lines as they come: [follow a run from another program](../how-to/follow-events.md).
+
+Each line has `event`, the name of its kind; `t`, when it happened, in Unix seconds; and all fields of its kind. Lines
+are in the order in which the supervisor noticed what had happened: `t` may go back by a little. Names that end in
+`_s` are seconds; sizes are bytes. `stage` and `stream` are names of the pipeline, empty where an event is about
+none; `stream` may also be a file that a sink writes. A last line without its newline is still being written. A run
+whose supervisor has died may have no verdict.
+
+## Version
+
+The first line, `run_started`, states `events_version`, now {version}. The version increases when a program that reads
+these lines would misunderstand them: when a kind of event or a field is removed or renamed, or changes its meaning. New
+kinds, new fields and new values of a field such as `cause` come without a new version: a program leaves out what it
+does not know. `wf` itself reads its own version only.
+
+## Progress, attempts and cuts
+
+`stream_progress` has the totals of one end since the beginning of the run. The interval between two lines of one end
+grows with the time, up to {interval:.0f} s; `stream_closed` has the exact totals.
+
+With [`on_failure: restart`](../how-to/go-on-after-a-failure.md) stages are started again. `restart_decided` says which,
+and why; `stages_restarted` begins their next attempt. What follows about these stages, from `stage_started` on, is of
+that attempt, until the next `stages_restarted`. Steps of their streams count on from `first_step`.
+
+A stage that is stopped before its work is done says so by `stage_cut`. An end that was left early has `complete: false`
+in its `stream_closed`.
+"""
 MADE = "<!-- written by `make docs`; do not edit -->\n"
 
 
@@ -110,6 +142,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "json.md": json_page(),
         "report.md": report_page(),
+        "events.md": events_page(),
         "python.md": python_page(MADE),
         "stage.md": stage_page(MADE),
     }
@@ -293,13 +326,13 @@ def json_page() -> str:
 def _fields(part: dict[str, Any]) -> list[str]:
     lines = ["| field | type | meaning |\n|---|---|---|"]
     for key, field in part.get("properties", {}).items():
-        kind = _type(field) + (" or null" if _may_be_null(field) else "")
-        lines.append(f"| `{key}` | {kind} | {_cell(field.get('description', '')).replace('None', 'null')} |")
+        kind, about = _type(field) + _or_null(field), _cell(field.get("description", ""))
+        lines.append(f"| `{key}` | {kind} | {about.replace('None', 'null')} |")
     return [*lines, ""]
 
 
-def _may_be_null(field: dict[str, Any]) -> bool:
-    return any(each.get("type") == "null" for each in field.get("anyOf", []))
+def _or_null(field: dict[str, Any]) -> str:
+    return " or null" if any(each.get("type") == "null" for each in field.get("anyOf", [])) else ""
 
 
 def commands_page() -> str:
@@ -338,6 +371,32 @@ def report_page() -> str:
     return "\n".join(lines)
 
 
+def events_page() -> str:
+    """Every event of a run with its fields."""
+    from workflow.run import events, lifecycle_events
+    from workflow.run.events_file import LONGEST_INTERVAL_S, NAMES
+
+    rules = EVENT_RULES.format(version=events.EVENTS_VERSION, interval=LONGEST_INTERVAL_S)
+    lines = ["# The events of a run: events.jsonl", MADE, rules]
+    for title, module in (("What the supervisor observes", events), ("What it decides", lifecycle_events)):
+        lines += [f"## {title}", ""]
+        for kind, name in NAMES.items():
+            if kind.stored and kind.__module__ == module.__name__:
+                lines += [f"### {name}", "", _as_json(inspect.getdoc(kind) or ""), "", "| field | type |\n|---|---|"]
+                properties = TypeAdapter(kind).json_schema()["properties"]
+                own = {key: field for key, field in properties.items() if key != "t"}
+                lines += [f"| `{key}` | {_type(field) + _or_null(field)} |" for key, field in own.items()]
+                lines.append("")
+    return "\n".join(lines)
+
+
+def _as_json(text: str) -> str:
+    """A docstring with the values as they are in a line."""
+    for python, json in (("None", "null"), ("True", "true"), ("False", "false")):
+        text = re.sub(rf"\b{python}\b", json, text)
+    return text
+
+
 def _meaning(parameter: EngineParameter) -> str:
     if parameter.managed:
         return f"{parameter.help}. Set by wf: {parameter.managed}"
@@ -357,7 +416,9 @@ def _type(field: dict[str, Any], titles: Mapping[str, str] | None = None) -> str
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(_type(each, titles) for each in field["anyOf"] if each.get("type") != "null"))
     if "enum" in field or "const" in field:
-        return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
+        return ", ".join(f"`{value}`" if value != "" else '`""`' for value in field.get("enum", [field.get("const")]))
+    if "prefixItems" in field:
+        return f"[{', '.join(_type(each, titles) for each in field['prefixItems'])}]"
     if field.get("type") == "array":
         return f"list of {_type(field.get('items', {}), titles)}"
     if field.get("type") == "object":

@@ -47,6 +47,8 @@ class EngineTraits:
     """Its readers leave a file of times in /tmp: `formats/reader_profile`."""
 
     # What can be done with it.
+    resumable: bool = False
+    """Its files can be read from any step on, also while they are written, and written on after any step."""
     library: Literal["adios2", "h5py", "none"] = "adios2"
     """By which module `workflow.stage` reads it."""
     counted_by: Literal["log", "index", "none"] = "none"
@@ -77,7 +79,7 @@ ENGINES: dict[str, EngineTraits] = {
         EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
-            compresses=True, by_openpmd=True, any_case=True, calibrated=True,
+            resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,
         ),
         EngineTraits(
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",
@@ -93,6 +95,8 @@ ENGINES: dict[str, EngineTraits] = {
 
 DEFAULT_VIA = "sst"
 """The preset of a stream that names none, and of the streams that wf adds for pipes and taps."""
+KEPT_VIA = "bp5"
+"""The preset of the streams that wf adds to keep the steps of others."""
 ANY_BP = "BPFile"
 HDF5_SUFFIXES = (*ENGINES["HDF5"].suffixes, ".h5part", ".h5block")
 BP_SUFFIXES = tuple(suffix for each in ENGINES.values() if each.counted_by == "index" for suffix in each.suffixes)

@@ -1,4 +1,7 @@
-"""Numbers as people read them: `3.2 s`, `312 MB`, `1.4 GB/s`, `93 %`. Decimal units, three figures at most."""
+"""Numbers as people read them: `3.2 s`, `312 MB`, `1.4 GB/s`, `93 %`. Decimal units, three figures at most.
+
+And texts of others in one line.
+"""
 
 from __future__ import annotations
 
@@ -76,3 +79,8 @@ def three_figures(value: float) -> str:
     """`1.23`, `12.3`, `123`."""
     decimals = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:.{decimals}f}"
+
+
+def one_line(text: str) -> str:
+    """The text in one line, without control characters and half characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -24,6 +24,7 @@ from components.archive.tree import Described, Layout, write_tree
 from components.archive.vtkhdf import VtkHdf
 from workflow import stage
 from workflow.component_program import arguments
+from workflow.formats.stage_file import APPEND_AFTER
 
 ENGINES = {"bp5": "BP5", "hdf5": "HDF5"}
 BY_SUFFIX = {
@@ -191,14 +192,14 @@ def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
 
 def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
-    with (
-        Partial(path) as unfinished,
-        stage.open_reader("input") as stream,
-        stage.open_writer(path=unfinished, engine=engine) as file,
-    ):
-        for step in stream:
-            if step.index % args.every == 0:
-                copy_step(step, chosen(step.names(), args.variables), file)
+    with Partial(path) as unfinished, stage.open_reader("input") as stream:
+        # What an earlier attempt has written of the steps that are finished stays.
+        kept = -(-stream.steps // args.every)
+        after = {APPEND_AFTER: str(kept)} if kept else None
+        with stage.open_writer(path=unfinished, engine=engine, parameters=after) as file:
+            for step in stream:
+                if step.index % args.every == 0:
+                    copy_step(step, chosen(step.names(), args.variables), file)
 
 
 def main() -> None:

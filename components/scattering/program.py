@@ -88,7 +88,8 @@ def prepare(args: SimpleNamespace, step: Any) -> tuple[list[str], list[View]]:
         )
     corners = step.read("box")
     periodic = [bool(flag) for flag in np.atleast_1d(attributes.get("periodic", [0, 0, 0]))]
-    lengths = [float(length) for length in corners[1] - corners[0]]
+    # Of the first step, also where this program was started again at another one.
+    lengths = stage.once("lengths", lambda: [float(length) for length in corners[1] - corners[0]])
     box = Box((lengths[0], lengths[1], lengths[2]), (periodic[0], periodic[1], periodic[2]))
     views = []
     for name, grid in make_grids(args, box).items():

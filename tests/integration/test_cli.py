@@ -133,6 +133,7 @@ def test_a_run_in_place_of_a_stage_is_explained(home: Path) -> None:
 def test_explain_is_a_paragraph_about_the_newest_run(home: Path) -> None:
     text = " ".join(wf("explain", cwd=home).stdout.split())
     assert " succeeded on " in text and "sim ran for " in text and "`wf report starter-" in text
+    assert "`wf look starter-" in text
 
 
 def test_compare_with_itself_and_with_nothing(home: Path) -> None:

@@ -49,6 +49,7 @@ OF_RUN = [
     ["runs", "--tag", "trial"], ["note", "{run}"], ["note", "{run}", "--json"],
     ["explain", "{run}"], ["watch", "{run}"], ["logs", "--run", "{run}"], ["calibrate", "--from", "{run}"],
     ["clean", "{run}", "--dry-run"], ["archive", "{run}", "-o", "out.zip"],
+    ["events", "{run}"], ["events", "{run}", "--all", "--follow"], ["events", "{run}", "--json"],
 ]  # fmt: skip
 OF_CAMPAIGN = [
     ["campaign", verb, "campaign.yaml"] for verb in ("status", "report", "plan", "watch", "archive")

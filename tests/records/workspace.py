@@ -59,7 +59,7 @@ def make_workspace(folder: Path) -> Path:
     campaign.wf("report")
     (folder / "configs/sites").mkdir(parents=True, exist_ok=True)
     (folder / "configs/sites/test.yaml").write_text(SITE)
-    for page in [*folder.rglob("*.html"), *folder.rglob("*.svg"), *folder.rglob("*.parquet")]:
+    for page in [*folder.rglob("*.html"), *folder.rglob("*.svg"), *folder.rglob("*.pdf"), *folder.rglob("*.parquet")]:
         page.unlink()
     return folder
 

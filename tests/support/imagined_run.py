@@ -10,6 +10,7 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     RecordEvent,
+    RestartStages,
     SignalStages,
     StandIn,
     StartStage,
@@ -20,6 +21,7 @@ from workflow.run.events import (
     Event,
     RunStarted,
     StageExited,
+    StagesRestarted,
     StageStarted,
     StreamClosed,
     StreamOffered,
@@ -76,11 +78,21 @@ class Run:
                     self.asked.append(self.t)
                 case KillStage(stage=name):
                     self.ended.append((self.t, name))
+                case RestartStages(stages=stages):
+                    self.restart(stages)
                 case RecordEvent(event=decision):
                     self.decided.append(decision)
                 case FinishRun(event=verdict):
                     self.feed(verdict)
         return self
+
+    def restart(self, stages: tuple[str, ...]) -> None:
+        """As the supervisor does: at the first step that one of them has not finished."""
+        first = min(end.steps for name in stages for end in self.state.ends_of(name))
+        self.feed(StagesRestarted(self.t, list(stages), self.state.stages[stages[0]].attempt + 1, first))
+        for name in stages:
+            self.started.append(name)
+            self.feed(StageStarted(self.t, name, 100 + len(self.started)))
 
     def open_all(self) -> Run:
         for stream, stage, side in self.state.ends:

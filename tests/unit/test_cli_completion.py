@@ -72,6 +72,7 @@ def offered(words: str) -> list[str]:
         ("logs --run offered-20260101-000000-aaaa s", ["sim"]),
         ("logs --run l", ["latest"]),
         ("status ", ["latest", "offered-20260102-000000-bbbb", "offered-20260101-000000-aaaa"]),
+        ("events ", ["latest", "offered-20260102-000000-bbbb", "offered-20260101-000000-aaaa"]),
         ("report offered-20260101", ["offered-20260101-000000-aaaa"]),
         ("compare latest offered-20260102", ["offered-20260102-000000-bbbb"]),
         ("components sc", ["scattering"]),

@@ -67,7 +67,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
     assert taken.keys() == {
         ("load_pipeline", "path"), ("load_pipeline", "site"), ("run_pipeline", "path"), ("run_pipeline", "site"),
         ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
-        ("read_report", "run"),
+        ("read_report", "run"), ("load_replay", "run"), ("load_replay", "pipeline"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
         ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),
         ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
@@ -156,3 +156,9 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
     assert results.results[0].values and all(path.parent == tmp_path / "measured" for path in written)
     archive, _ = workflow.archive_campaign(form("measured"), form("measured.zip"))
     assert archive == Path("measured.zip") and archive.is_file()
+
+
+@FORMS
+def test_a_replay_of_a_run(form: Form, tmp_path: Path) -> None:
+    with pytest.raises((RunError, SpecError)):
+        workflow.api.load_replay(form(tmp_path / "runs/one"), pipeline=form(tmp_path / "pipeline.yaml"))

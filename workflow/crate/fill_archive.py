@@ -183,8 +183,8 @@ def _file(file: ArchivedFile, run: CrateRun) -> Entity:
 
 _FORMATS = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml", ".html": "text/html",
-    ".log": "text/plain", ".csv": "text/csv", ".svg": "image/svg+xml", ".py": "text/x-python", ".md": "text/markdown",
-    ".parquet": "application/vnd.apache.parquet",
+    ".log": "text/plain", ".csv": "text/csv", ".svg": "image/svg+xml", ".pdf": "application/pdf",
+    ".py": "text/x-python", ".md": "text/markdown", ".parquet": "application/vnd.apache.parquet",
 }  # fmt: skip
 
 

@@ -19,6 +19,8 @@ STAGE_FILE_VERSION = 2
 VERSION_KEY = "stage_file_version"
 OPEN_TIMEOUT_S = 120.0
 STEP_TIMEOUT_S = 600.0
+# Of BP5: how many steps of a file to keep that is written on.
+APPEND_AFTER = "AppendAfterSteps"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class StreamEnd:
 
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
+    `first_step`: the index of the first step of this attempt of the stage, 0 unless it was started again.
     """
 
     stream: str
@@ -42,6 +45,7 @@ class StreamEnd:
     units: Mapping[str, str] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    first_step: int = 0
 
     @property
     def traits(self) -> EngineTraits:
@@ -71,6 +75,8 @@ class StageSettings:
     run_dir: str = ""
     # Whether it ends by itself when the run is to be stopped: nothing that it reads ends then.
     stops_itself: bool = False
+    # Whether it is started again when it fails: the files that it leaves behind then are not at their end.
+    restarts: bool = False
 
     @property
     def by_hand(self) -> bool:
@@ -101,6 +107,7 @@ def read_stage_file(path: Path) -> StageSettings:
         return StageSettings(
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
+            data.get("restarts", False),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

@@ -30,6 +30,7 @@ from workflow.plan.streams.output_parameters import check_output_policies, check
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.declared_stages import declared_stages
+from workflow.plan.topology.failure_units import plan_restarts
 from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
 from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
@@ -87,6 +88,9 @@ def make_plan(
     # Streams: the engine, its parameters and what else each end needs
     names = {name: name_in_directory(stream, declared) or name_by_writer(stream) for name, stream in joined.items()}
     paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
+    live = [name for name, coupling in couplings.items() if coupling == "live"]
+    restarts = plan_restarts(declared, joined, paths, live, notes)
+    restarted = {name for restart in restarts.values() for name in restart.stages}
     decided: dict[str, StreamDecisions] = {}
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
@@ -96,8 +100,11 @@ def make_plan(
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)
         check_step_outputs(stream, couplings[name], declared, notes)
+        waits_long = stream.writer is not None and stream.writer.stage in restarted
         for stage_name, end in made:
-            ends[stage_name].append(end)
+            # A reader whose writer may be started again leaves it to the supervisor how long that may take.
+            patient = end.model_copy(update={"step_timeout_s": None}) if waits_long and end.side == "read" else end
+            ends[stage_name].append(patient)
 
     # Programs: what is started, with which files
     values = pipeline_values(str(pipeline.path.parent), python, spec.params, joined, paths)
@@ -107,7 +114,7 @@ def make_plan(
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
-            plan_launch(stage, placements[name], group_of.get(name), python, site, notes),
+            plan_launch(stage, placements[name], group_of.get(name), python, site, notes), restarts.get(name),
             values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
         )
         for name, stage in declared.items()

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFun
 
 from workflow.engines import EngineTraits, traits_of
 from workflow.formats.sides import Side
+from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
@@ -70,6 +71,8 @@ class OperatorPlan(PlanPart):
 class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
+    rare: ClassVar[tuple[str, ...]] = ("first_step",)
+
     stream: str
     port: str
     side: Side
@@ -96,6 +99,8 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
+
+    first_step: int = Field(0, description="of a stage that was started again: the step at which this attempt begins")
 
     @property
     def traits(self) -> EngineTraits:
@@ -166,10 +171,23 @@ class LaunchPlan(PlanPart):
     )
 
 
+class RestartPlan(PlanPart):
+    """That a stage is started again when it fails, how often, and where it goes on."""
+
+    times: int
+    within_s: float | None = Field(description="only the restarts of so long count; None: all")
+    backoff_s: float = Field(description="pause before the second restart and each one that follows")
+    stages: list[str] = Field(
+        description="those that are started again together, in the plan's order: streams of which nothing is kept "
+        "join them"
+    )
+    from_start: bool = Field(description="whether they read from the first step again, as one of them must")
+
+
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
-    rare: ClassVar[tuple[str, ...]] = ("secrets",)
+    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart")
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -200,8 +218,13 @@ class StagePlan(PlanPart):
         default_factory=dict, description="absolute path → text to write; of a run without those of the user's `files:`"
     )
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
-    added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
-    optional: bool = Field(False, description="whether the run succeeds without it: a tap, or the relay of taps only")
+    added: Literal["pipe", "relay", "tap", "spool"] | None = Field(
+        None, description="why wf added the stage; None: it did not"
+    )
+    optional: bool = Field(
+        False, description="whether the run succeeds without it: a tap, the relay of taps only, or `on_failure: ignore`"
+    )
+    restart: RestartPlan | None = Field(None, description="None: when it fails the run is stopped")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )
@@ -220,6 +243,8 @@ class GroupPlan(PlanPart):
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
+    rare: ClassVar[tuple[str, ...]] = ("spool",)
+
     name: str
     writer: str
     readers: list[str]
@@ -237,6 +262,12 @@ class StreamPlan(PlanPart):
     path: str
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool
+    spool: str = Field("", description="the stream that holds its steps for readers that are started again")
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether each of its steps can be read again, and the stream be written on after any step."""
+        return self.traits.resumable and not is_numbered(self.path)
 
     @property
     def traits(self) -> EngineTraits:

@@ -22,7 +22,9 @@ RunVerdict = Literal[
 # What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
-StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
+StageVerdict = Literal[
+    "waiting", "starting", "running", "stopping", "restarting", "ended", "succeeded", "failed", "stopped",
+]  # fmt: skip
 ExpectationState = Literal["met", "violated", "not_measured", "not_checked"]
 
 
@@ -266,6 +268,19 @@ class ForecastLine(ReportPart):
     difference: float | None = Field(description="forecast ÷ measured − 1")
 
 
+class RestartPart(ReportPart):
+    """That stages were started again after a failure."""
+
+    t: Real = Field(description="when that was decided, Unix seconds")
+    stage: str = Field(description="the stage that had failed")
+    stages: list[str] = Field(description="the stages that were started again, that one included")
+    reason: str
+    attempt: int | None = Field(description="the attempt that began then, counted from 1; None: it did not begin")
+    first_step: int | None = Field(description="the index of its first step")
+    replayed: int | None = Field(description="number of steps that the failed stage had finished and did again")
+    gap_s: Real | None = Field(description="from the decision until the stage had finished its next step")
+
+
 class Report(ReportPart):
     """What a run did."""
 
@@ -278,6 +293,7 @@ class Report(ReportPart):
     )
     stages: list[StagePart]
     streams: list[StreamPart]
+    restarts: list[RestartPart] = Field(default_factory=list, description="stages that were started again, in order")
     forecast: list[ForecastLine] = Field(
         default_factory=list, description="empty: there was no forecast, because the site is not calibrated"
     )

@@ -46,6 +46,13 @@ class KillStage:
 
 
 @dataclass(frozen=True)
+class RestartStages:
+    """Start the next attempt of these stages, whose processes have all ended."""
+
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class StandIn:
     """Open these streams in place of a stage that has failed, and close them: their writers wait for it in open."""
 
@@ -67,7 +74,17 @@ class FinishRun:
     event: RunFinished
 
 
-Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | StandIn | RecordEvent | FinishRun
+Action = (
+    StartStage
+    | SignalStages
+    | TellStages
+    | AskScheduler
+    | KillStage
+    | RestartStages
+    | StandIn
+    | RecordEvent
+    | FinishRun
+)
 
 
 class Decisions:

@@ -30,18 +30,21 @@ class Event:
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """The supervisor begins."""
+    """The supervisor begins; `pid` is its process.
+
+    `clock_offset_s`: all times of events are the monotonic clock plus this, so that a wall clock that is set later
+    changes none of them. `visibility_s`: how long records of a stage on another node may take to become visible to the
+    supervisor. `proves`: stages start when the placement is proved (`proof_taken`).
+    """
 
     run: str
     plan_version: int
     pid: int
     host: str
     events_version: int = EVENTS_VERSION
-    # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
-    # How long records of a stage on another node may take to become visible to the supervisor.
     visibility_s: float = 0.0
-    proves: bool = False  # stages start when the placement is proved (`ProofTaken`)
+    proves: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ class ProofTaken(Event):
 class AllocationReceived(Event):
     """What the run has: `hosts` is their number, `end_time` in Unix seconds (None: no limit, or not known).
 
-    `source` and `job` are those of `launch.allocation`; `notes` say what is not known, or less than the site has.
+    `source`: `local`, or the scheduler of the batch job `job`. `notes` say what is not known, or less than the site
+    has.
     """
 
     source: str
@@ -85,6 +89,15 @@ class StageStarted(Event):
     stage: str
     pid: int
     argv: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StagesRestarted(Event):
+    """The next attempt of these stages begins, at this step of all their streams; `attempt` counts from 1."""
+
+    stages: list[str]
+    attempt: int
+    first_step: int
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, Decisions, KillStage, SignalStages, StandIn, StartStage
+from workflow.run.actions import Action, Decisions, KillStage, RestartStages, SignalStages, StandIn, StartStage
 from workflow.run.events import (
     Event,
     Interrupted,
@@ -27,6 +27,7 @@ from workflow.run.events import (
 from workflow.run.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
+    RestartDecided,
     StageFailed,
     StageOpen,
     StageSilent,
@@ -50,6 +51,7 @@ from workflow.run.verdict.failure_checks import (
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
+from workflow.run.verdict.restarts import can_restart, due_restarts, next_restart
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, failed_taps
@@ -92,6 +94,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         if decisions.state.failed:
             _look_after_failed_taps(decisions)
         _settle(decisions)
+        if decisions.state.restarting:
+            _restart_due(decisions)
     stop_stages(decisions)
     finish_run(decisions)
     return decisions.state, decisions.actions
@@ -102,6 +106,7 @@ def wake_at(state: RunState) -> float | None:
     if state.stopping is not None:
         return next_stop(state)
     due = [] if state.failing is None else [state.failing + evidence_s(state)]
+    due += [each.at for each in state.restarting]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
@@ -263,7 +268,10 @@ def _check_deadlines(decisions: Decisions) -> None:
 
 
 def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
-    """Stop the run, or end a tap that hangs."""
+    """Stop the run, or end a tap that hangs. Nothing follows of a stage that is ended already, to be started again."""
+    known = decisions.state.stages.get(failure.stage)
+    if known is not None and known.status == "restarting":
+        return
     if failure.deadline is not None:
         decisions.decide(DeadlinePassed(decisions.t, failure.deadline, failure.text, failure.stage))
     if (
@@ -273,6 +281,8 @@ def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
     ):
         decisions.decide(StageFailed(decisions.t, failure.stage, f"was ended: {failure.text}"))
         decisions.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
+    elif failure.deadline in ("start", "step", "exit") and can_restart(decisions.state, failure.stage):
+        decisions.decide(StageFailed(decisions.t, failure.stage, f"was ended: {failure.text}"))
     else:
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage))
 
@@ -352,11 +362,29 @@ def _settle(decisions: Decisions) -> None:
     if decisions.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
         return
     culprit = blame(state)
+    restart = next_restart(state, culprit, decisions.t)
+    if isinstance(restart, RestartDecided):
+        # Also of those that have exited: a launcher that was killed may have left ranks.
+        started = [name for name in restart.stages if state.stages[name].started is not None]
+        decisions.decide(restart)
+        decisions.actions += [KillStage(name) for name in started]
+        return
     cause = cause_of(state, culprit)
-    reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *losses(state, culprit)])
+    not_again = [f"it was not started again: {restart}"] if restart else []
+    reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *not_again, *losses(state, culprit)])
     decisions.decide(StopRequested(decisions.t, reason, culprit, cause))
     if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
         request_job_state(decisions)  # the whole job may be ending
+
+
+def _restart_due(decisions: Decisions) -> None:
+    """Start what has failed again, when all that was joined to it has ended."""
+    if decisions.state.failing is not None or decisions.state.stopping is not None:
+        return
+    for restart in due_restarts(decisions.state, decisions.t):
+        pending = tuple(each for each in decisions.state.restarting if each != restart)
+        decisions.state = replace(decisions.state, restarting=pending)
+        decisions.actions.append(RestartStages(tuple(restart.stages)))
 
 
 def _unopened(state: RunState, name: str) -> bool:

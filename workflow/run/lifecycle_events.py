@@ -79,6 +79,19 @@ class StageSilent(Event):
 
 
 @dataclass(frozen=True)
+class RestartDecided(Event):
+    """`stage` has failed at this step, and `stages`, itself included, are started again, not before `at` (Unix s).
+    `from_outside`: a signal has ended it that says nothing of the step."""
+
+    stage: str
+    stages: list[str]
+    reason: str
+    step: int
+    at: float
+    from_outside: bool = False
+
+
+@dataclass(frozen=True)
 class StopRequested(Event):
     """All stages are to end; `stage` is the one that failed first, if any."""
 

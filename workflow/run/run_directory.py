@@ -178,6 +178,12 @@ def stage_dir(run_dir: Path, stage: str) -> Path:
     return run_dir / "stages" / stage
 
 
+def attempt_dir(run_dir: Path, stage: str, attempt: int) -> Path:
+    """Where an attempt of a stage has its settings, metrics and logs; the first one, in the folder of the stage."""
+    folder = stage_dir(run_dir, stage)
+    return folder if attempt == 1 else folder / f"attempt-{attempt}"
+
+
 def group_dir(run_dir: Path, group: str) -> Path:
     """Where the files of a launch line of several stages are."""
     return run_dir / "launches" / group
@@ -231,6 +237,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
+        restarts=stage.restart is not None,
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []

@@ -28,11 +28,13 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     RecordEvent,
+    RestartStages,
     SignalStages,
     StandIn,
     StartStage,
     TellStages,
 )
+from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock
 from workflow.run.control_requests import ControlRequests
@@ -48,6 +50,7 @@ from workflow.run.events import (
     StageCpu,
     StageExited,
     StageKilled,
+    StagesRestarted,
     StageStarted,
     StageWorked,
     StrangeReader,
@@ -70,7 +73,7 @@ from workflow.run.processes.stage_ending import Ending, by_first_end
 from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.processes.stand_in import stand_in
 from workflow.run.proof.proof_need import must_prove
-from workflow.run.run_directory import ALLOCATION_FILE, stage_dir
+from workflow.run.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
@@ -224,7 +227,9 @@ class RunLoop:
             case AskScheduler():
                 self.scheduler.ask()
             case KillStage(stage=name):
-                self.processes.end(name, stage_dir(self.run_dir, name))
+                self.processes.end(name, self.folder(name))
+            case RestartStages(stages=stages):
+                self.restart(stages)
             case StandIn(stage=name, streams=streams):
                 self.stand_in(name, streams)
             case RecordEvent(event=event):
@@ -244,7 +249,7 @@ class RunLoop:
 
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
-        stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
+        stage, folder = self.plan.stage(name), self.folder(name)
         launch = self.launches.of(name)
         if launch is None:
             process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
@@ -264,8 +269,31 @@ class RunLoop:
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return
         now = self.clock.now()
-        self.followed.begin(name, folder, now)
+        before = {(end.stream, end.side): (end.steps, end.bytes) for end in self.state.ends_of(name) if end.steps}
+        self.followed.begin(name, folder, now, before)
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
+
+    def restart(self, stages: Iterable[str]) -> None:
+        """Start the next attempt of these stages, at the first step that one of them has not finished."""
+        names = list(stages)
+        first, attempt = find_first_step(self.state, names), self.state.stages[names[0]].attempt + 1
+        begun = StagesRestarted(self.clock.now(), names, attempt, first)
+        self.write(begun)
+        self.state = apply(self.state, begun)
+        # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
+        for name in list(names):
+            try:
+                prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state), attempt)
+            except (OSError, ValueError) as error:
+                names.remove(name)
+                text = f"cannot be started again: {error}"
+                self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
+        for name in names:
+            self.start(name)
+
+    def folder(self, name: str) -> Path:
+        """The folder of the present attempt of a stage."""
+        return attempt_dir(self.run_dir, name, self.state.stages[name].attempt)
 
     def stand_in(self, name: str, streams: Iterable[str]) -> None:
         """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
@@ -319,7 +347,7 @@ class RunLoop:
             self.take_end(now, stage, ending, since)
         for name in ended:
             launch = self.launches.named(name)
-            ending = self.processes.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
+            ending = self.processes.collect(name, launch.process.folder if launch else self.folder(name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
                 self.take_end(now, stage, its)
         self.events.append(Tick(now))

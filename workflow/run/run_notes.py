@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workflow.errors import RunError, WfError
 from workflow.formats.json_lines import append_record, read_json_lines
-from workflow.formatting import plural
+from workflow.formatting import one_line, plural
 from workflow.run.control_requests import requester
 
 NOTES_FILE = "notes.jsonl"
@@ -77,7 +77,7 @@ def read_notes(run_dir: Path) -> RunNotes:
             unreadable += 1
         else:
             # Several people may write the file: what they write does not steer a terminal.
-            notes.append(note.model_copy(update={"text": _printable(note.text), "user": _printable(note.user)}))
+            notes.append(note.model_copy(update={"text": one_line(note.text), "user": one_line(note.user)}))
     return RunNotes(notes, unreadable)
 
 
@@ -88,7 +88,7 @@ def add_note(run_dir: Path, text: str = "", tags: Sequence[str] = ()) -> None:
             f"a note has at most {LONGEST_TEXT:,} characters, got {len(text):,}",
             "put long texts into a file, and name it in the note",
         )
-    note = RunNote(t=time.time(), user=requester(), text=_printable(text), tags=check_tags(tags))
+    note = RunNote(t=time.time(), user=requester(), text=one_line(text), tags=check_tags(tags))
     path = run_dir / NOTES_FILE
     try:
         append_record(path, note.model_dump())
@@ -101,12 +101,7 @@ def check_tags(tags: Iterable[str]) -> list[str]:
     for tag in tags:
         if not _TAG.fullmatch(tag):
             raise WfError(
-                f"`{_printable(tag)[:80]}` is not a tag",
+                f"`{one_line(tag)[:80]}` is not a tag",
                 "a tag is one word of at most 64 letters, digits and . _ : -, and does not begin with -",
             )
     return list(dict.fromkeys(tags))
-
-
-def _printable(text: str) -> str:
-    """The text in one line, without control characters and half characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -19,14 +19,15 @@ from workflow.run.events import (
     RecordsLost,
     SchedulerSaid,
     StageKilled,
+    StagesRestarted,
     StrangeReader,
     TransportFault,
     Trouble,
 )
-from workflow.run.lifecycle_events import RunCause, RunFinished, StageSilent
+from workflow.run.lifecycle_events import RestartDecided, RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | StrangeReader
-Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
+Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
 # Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
@@ -56,6 +57,7 @@ class EndState:
     waiting: float | None = None  # since when its program is inside a call that needs the other end, as it reports
     closed: float | None = None
     complete: bool = False
+    from_spool: bool = False  # of a reading end: its stage was started again, and gets its steps from the spool
     trouble: Trouble | None = None
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
@@ -85,6 +87,8 @@ class StageState:
 
     name: str
     status: Status = "waiting"
+    attempt: int = 1  # more than 1: it was started again
+    began: float | None = None  # the start of its first attempt, where `started` is that of another one
     pid: int | None = None
     started: float | None = None
     opened: float | None = None
@@ -115,6 +119,12 @@ class StageState:
     def runs(self) -> bool:
         """Whether it has a process."""
         return self.started is not None and self.exited is None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its exit needs no verdict: it has none, it has ended a stage that is over, or another attempt
+        follows."""
+        return self.exited is None or self.is_over or self.status == "restarting"
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,9 @@ class RunState:
     scheduler: SchedulerSaid | None = None  # the last that it has said of the job
     ended_steps: tuple[RanksEnded, ...] = ()  # what was said of steps that the scheduler has ended, or may have
     behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
+    restarts: tuple[RestartDecided, ...] = ()  # all that were decided
+    restarting: tuple[RestartDecided, ...] = ()  # those whose stages have not been started yet
+    attempts: tuple[StagesRestarted, ...] = ()  # all that have begun, but the first ones
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them
@@ -235,7 +248,8 @@ class RunState:
 
     def is_gone(self, name: str) -> bool:
         """Whether nothing more can come from a stage: it has ended, or a node on which it ran was lost."""
-        return self.stages[name].exited is not None or bool(self.lost_nodes(name))
+        stage = self.stages[name]
+        return (stage.exited is not None and stage.status != "restarting") or bool(self.lost_nodes(name))
 
     def lost_nodes(self, name: str) -> list[NodeLost]:
         """The lost nodes on which a stage has ranks."""
@@ -282,12 +296,13 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
 
 
 def is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap, or a relay of taps, that has a launcher of its own, and from
-    which only such stages read."""
-    if plan.stage(name).added not in ("tap", "relay") or plan.group_of(name) is not None:
+    """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, that has a launcher
+    of its own, and from which only such stages read."""
+    stage = plan.stage(name)
+    if not (stage.added in ("tap", "relay") or stage.optional) or plan.group_of(name) is not None:
         return False
     readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
-    return all(plan.stage(reader).added == "tap" and is_spare(plan, reader) for reader in readers)
+    return all(plan.stage(each).added != "relay" and is_spare(plan, each) for each in readers)
 
 
 def lets_go_on(plan: Plan, stages: Mapping[str, StageState], name: str) -> bool:

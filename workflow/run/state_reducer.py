@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
+from workflow.plan.plan_model import StreamPlan
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -27,6 +28,7 @@ from workflow.run.events import (
     StageCut,
     StageExited,
     StageKilled,
+    StagesRestarted,
     StageStarted,
     StageWorked,
     StopPlanned,
@@ -43,6 +45,7 @@ from workflow.run.events import (
     Trouble,
 )
 from workflow.run.lifecycle_events import (
+    RestartDecided,
     RunFinished,
     StageFailed,
     StageOpen,
@@ -59,6 +62,7 @@ from workflow.run.state import (
     EndState,
     RunState,
     StageState,
+    visibility,
 )
 
 # How long after the request to stop the run itself cancels no step: it begins with SIGINT.
@@ -156,6 +160,16 @@ class _Draft:
                 for name in self.get("going"):
                     if self.stages[name].runs:
                         self.change_stage(name, status="stopping")
+            case RestartDecided(stages=stages):
+                self._changes["restarts"] = (*self.get("restarts"), event)
+                self._changes["restarting"] = (*self.get("restarting"), event)
+                for name in stages:
+                    self._await_restart(name)
+            case StagesRestarted(stages=stages):
+                pending = tuple(each for each in self.get("restarting") if each.stages != stages)
+                self._changes |= {"restarting": pending, "attempts": (*self.get("attempts"), event)}
+                for name in stages:
+                    self._begin_attempt(name, event)
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
             case RunFinished(reason=reason, stage=stage, cause=cause):
@@ -224,6 +238,45 @@ class _Draft:
                 self._progress((stream, stage, side), t, steps, count)
                 self._change_end((stream, stage, side), closed=t, complete=complete)
 
+    def _await_restart(self, name: str) -> None:
+        """A stage of which another attempt follows: what has become of this one is forgotten when that begins."""
+        if name in self.stages:
+            self._changes["failed"] = tuple(each for each in self.get("failed") if each != name)
+            self._changes["going"] = self.get("going") | {name}
+            self.change_stage(name, status="restarting", killed=self.stages[name].runs)
+
+    def _begin_attempt(self, name: str, event: StagesRestarted) -> None:
+        """All is as before its start but for the steps that were finished."""
+        if name not in self.stages:
+            return
+        fresh = StageState(name)
+        kept = {each.name: getattr(fresh, each.name) for each in fields(StageState) if each.name != "name"}
+        began = self.stages[name].began or self.stages[name].started
+        self.change_stage(name, **{**kept, "status": "starting", "attempt": event.attempt, "began": began})
+        for end in self._before.plan.stage(name).ends:
+            key = (end.stream, name, end.side)
+            before = self.ends[key]
+            size = round(before.bytes * event.first_step / before.steps) if before.steps else 0
+            stream = self._before.plan.stream(end.stream)
+            late = end.side == "read" and self._is_late(stream, before, event.stages)
+            seen, due = visibility(self._before.plan.stage(name), end), self._due(key, event.first_step, event.t)
+            fresh_end = EndState(*key, *seen, before.reported, steps=event.first_step, bytes=size, due=due)
+            self._put(replace(fresh_end, from_spool=late))
+            self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
+            self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)
+        self._check_soon()
+
+    def _is_late(self, stream: StreamPlan, reader: EndState, together: Sequence[str]) -> bool:
+        """Whether a reader that is started again comes too late for a live stream, and reads its spool: the writer goes
+        on, and does not wait for it in open any more."""
+        opened = self.ends[stream.name, stream.writer, "write"].opened is not None or reader.opened is not None
+        return bool(stream.spool) and stream.writer not in together and (opened or reader.from_spool)
+
+    def _due(self, key: EndKey, steps: int, t: float) -> float | None:
+        """Since when a step waits for a reading end that has taken so many; None where none does."""
+        written = self.ends[key[0], self._before.plan.stream(key[0]).writer, "write"].steps
+        return t if key[2] == "read" and written > steps else None
+
     def _note_ended_step(self, event: RanksEnded) -> None:
         """Steps end as `cancelled` by the stop, too, but not at once."""
         stopping = self.get("stopping")
@@ -242,7 +295,7 @@ class _Draft:
         self._check_soon()
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
-        waits, waited = (each.exited is not None and not each.is_over for each in (now, before))
+        waits, waited = (not each.is_judged for each in (now, before))
         if waits != waited:
             others = tuple(each for each in self.get("unjudged") if each != name)
             self._changes["unjudged"] = (*others, name) if waits else others
@@ -281,7 +334,7 @@ class _Draft:
         stream = self._before.plan.stream(key[0])
         written, limit = self.ends[key[0], stream.writer, "write"].steps, self._blocking_queue(key[0])
         known: Behind | None = self.get("behind").get(key)
-        if limit is not None and written - steps > limit + 1:
+        if limit is not None and written - steps > limit + 1 and not self.ends[key].from_spool:
             if known is None or known.steps != steps:
                 self._changes["behind"] = {**self.get("behind"), key: Behind(steps, t)}
         elif known is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from workflow.engines import DEFAULT_VIA
+from workflow.engines import DEFAULT_VIA, KEPT_VIA
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import check_parameters, component_dir, load_component, parameters_model, suggestion
@@ -211,7 +211,7 @@ def _known_component(root: Node, at: KeyPath, name: str, library: Library, check
 
 
 def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> list[str]:
-    """The names of the pipes and relays that wf will add; none while the schema is not met."""
+    """The names of the pipes, relays and spools that wf will add; none while the schema is not met."""
     spec = checked.spec
     if spec is None:
         return []
@@ -224,6 +224,7 @@ def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> li
     for at in added.values():
         _known_component(root, at, RELAY, library, checked)
         library.engine(DEFAULT_VIA)
+        library.engine(KEPT_VIA)
     return list(added)
 
 

@@ -174,6 +174,17 @@ def pipe_name(stream: str) -> str:
     return f"{stream}-pipe"
 
 
+def spool_name(stream: str) -> str:
+    """The name of the stage that keeps the steps of a stream, and of the stream that it writes."""
+    return f"{stream}-spool"
+
+
+def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:
+    """The streams that have a spool: what goes through files is kept already."""
+    asked = {name: engine_of(name) for name, stream in spec.streams.items() if stream.spool is not None}
+    return [name for name, engine in asked.items() if engine is not None and engine.traits.queued]
+
+
 def relay_name(stream: str) -> str:
     """The name of the relay between a stream and its taps."""
     return f"{stream}-relay"
@@ -201,7 +212,7 @@ def _reads_directly(tap: Tap, engine: Engine | None) -> bool:
 
 
 def added_by_wf(spec: PipelineSpec, engine_of: EngineOf) -> dict[str, KeyPath]:
-    """The pipes and relays of a pipeline by name, each with the path of the key that asks for it."""
+    """The pipes, relays and spools of a pipeline by name, each with the path of the key that asks for it."""
     pipes: dict[str, KeyPath] = {
         pipe_name(stream): ("stages", writer, "output", "async")
         for stream, writer in piped_streams(spec, engine_of).items()
@@ -211,7 +222,10 @@ def added_by_wf(spec: PipelineSpec, engine_of: EngineOf) -> dict[str, KeyPath]:
         for stream in spec.streams
         if relayed_taps(spec, stream, engine_of)
     }
-    return pipes | relays
+    spools: dict[str, KeyPath] = {
+        spool_name(stream): ("streams", stream, "spool") for stream in spooled_streams(spec, engine_of)
+    }
+    return pipes | relays | spools
 
 
 def _asks_for_pipe(spec: PipelineSpec) -> dict[str, str]:
@@ -231,6 +245,11 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
             message = f"a pipe takes steps, but stream {name} only hands over a file"
             hint = "use `via: bp5`, or remove `async: pipe`"
             yield problem_at(root, ("stages", writer, "output", "async"), message, hint)
+    for name, stream in spec.streams.items():
+        engine = engine_of(name)
+        if stream.spool is not None and engine is not None and engine.traits.in_memory and not engine.traits.queued:
+            message = f"{engine.traits.name} has no queue, so that a spool would delay every step of {name}"
+            yield problem_at(root, ("streams", name, "spool"), message, "use `via: sst`, or remove `spool`")
     taken = dict.fromkeys(spec.streams, "stream") | dict.fromkeys(spec.stages, "stage")
     for name, stream in spec.streams.items():
         for tap in stream.tap:

@@ -18,6 +18,7 @@ ADIOS2 rank 0 reads and writes for all ranks; with one built with MPI each rank 
 from __future__ import annotations
 
 from workflow.distribution.boxes import Shape
+from workflow.stage.api.once import once
 from workflow.stage.api.open_streams import open_reader, open_writer, open_writers
 from workflow.stage.api.rank_selection import Piece
 from workflow.stage.api.reader import Reader, in_step
@@ -41,5 +42,6 @@ from workflow.stage.stage_errors import (  # fmt: skip
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
     "StageError", "Step", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of", "communicator",
-    "grid", "in_step", "is_joined", "open_reader", "open_writer", "open_writers", "rank", "size", "stop_requested",
+    "grid", "in_step", "is_joined", "once", "open_reader", "open_writer", "open_writers", "rank", "size",
+    "stop_requested",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from workflow.formats.sides import Side
 from workflow.formatting import plural
 from workflow.plan.placeholders import literal_all, stage_dir, work_dir
-from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
@@ -37,6 +37,7 @@ def to_stage_plan(
     placement: Placement,
     waits: list[str],
     launch: LaunchPlan,
+    restart: RestartPlan | None,
     *,
     values: Mapping[str, str],
     keep_freed: int,
@@ -80,7 +81,8 @@ def to_stage_plan(
         files={**configs, **written},
         copies=copied,
         added=stage.role,
-        optional=stage.is_optional,
+        optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
+        restart=restart,
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
 

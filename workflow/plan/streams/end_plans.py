@@ -26,6 +26,7 @@ from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queu
 from workflow.plan.streams.stream_estimates import StreamEstimates
 from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.failure_units import is_spooled
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
@@ -34,6 +35,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
+from workflow.spec.references import spool_name
 from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
@@ -161,6 +163,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         path=path,
         on_disk=_on_disk(stream.engine.traits, path),
         keep=stream.spec.keep,
+        spool=spool_name(stream.name) if is_spooled(stream) else "",
     )
 
 

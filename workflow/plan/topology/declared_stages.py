@@ -15,7 +15,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
 
-Role = Literal["pipe", "relay", "tap"]
+Role = Literal["pipe", "relay", "tap", "spool"]
 
 
 @dataclass(frozen=True)

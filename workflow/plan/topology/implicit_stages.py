@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from workflow.engines import DEFAULT_VIA
+from workflow.engines import DEFAULT_VIA, KEPT_VIA
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
 from workflow.plan.topology.ports import JoinedStream
@@ -22,7 +22,15 @@ from workflow.spec.component_files import parameters_model
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import Origins, WrittenKey
-from workflow.spec.references import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
+from workflow.spec.references import (
+    RELAY,
+    pipe_name,
+    piped_streams,
+    relay_name,
+    relayed_taps,
+    spool_name,
+    spooled_streams,
+)
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
@@ -44,10 +52,13 @@ def complete_pipeline(loaded: Loaded) -> CompletePipeline:
     """The pipeline with every pipe, relay and tap as a stage. Their names were checked when the file was loaded."""
     spec, growing = loaded.spec, _Growing()
     piped = piped_streams(spec, loaded.engines.get)
+    spooled = spooled_streams(spec, loaded.engines.get)
     for name, stream in spec.streams.items():
         whole = _add_pipe(name, stream, piped[name], loaded, growing) if name in piped else stream
         if stream.tap:
             whole = _add_taps(name, whole, loaded, growing)
+        if name in spooled:
+            whole = _add_spool(name, whole, loaded, growing)
         growing.streams[name] = whole
     stages: dict[str, StageSpec] = {}
     for name, stage in spec.stages.items():
@@ -122,6 +133,26 @@ def _add_taps(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) 
     for tap, wanted in relayed.items():
         _add_stream_of_tap(tap, wanted, name, loaded, growing)
     return stream.model_copy(update={"to": readers})
+
+
+def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) -> StreamSpec:
+    """Adds the stage that keeps the steps of a stream in a file; returns the stream with its readers.
+
+    The file is a stream without readers: stages that are started again read from it.
+    """
+    spool, asked, readers = spool_name(name), f"streams.{name}.spool", [*stream.readers]
+    growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace()))
+    growing.parameters[spool] = _relay_parameters(loaded, [])
+    kept = StreamSpec(from_=spool, to=spool, via=KEPT_VIA, coupling="live", **_given(stream, "step_size"))
+    growing.streams[spool] = kept.model_copy(update={"to": []})
+    growing.engines[spool] = loaded.presets[KEPT_VIA]
+    growing.implicit[spool] = ImplicitStage("spool", name, asked, is_optional=True)
+    growing.keys |= {
+        f"stages.{spool}": WrittenKey(asked, below=False),
+        f"streams.{spool}": WrittenKey(asked, below=False),
+        f"streams.{name}.to[{len(readers)}]": WrittenKey(asked, below=False),
+    }
+    return stream.model_copy(update={"to": [*readers, spool]})
 
 
 def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing: _Growing) -> None:
@@ -212,6 +243,7 @@ def explain_implicit_stages(
             "pipe": f"receives the steps of {stream} by SST and writes its file instead of the writer",
             "relay": f"receives every step of {stream} at once and offers it to the taps, which may be slow",
             "tap": f"a tap of stream {stream}",
+            "spool": f"keeps the steps of {stream}, from which stages go on that are started again",
         }[insertion.role]
         notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
     for name, stage in stages.items():

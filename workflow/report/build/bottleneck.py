@@ -79,7 +79,7 @@ def run_limit(records: Records) -> Limit:
     for stream in records.plan.streams:
         if stream.coupling == "live" and not _discards(stream):
             ends += _ends_of(stream)
-    names = dict.fromkeys(name for name, _ in ends if records.plan.stage(name).added != "tap")
+    names = dict.fromkeys(name for name, _ in ends if records.plan.stage(name).added not in ("tap", "spool"))
     times = _time_open(ends, records)
     if times is None or len(names) < 2:
         return Limit()

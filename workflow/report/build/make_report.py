@@ -8,11 +8,13 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.bottleneck import Limit, run_limit
 from workflow.report.build.judge_expectations import with_expectations
 from workflow.report.build.notes import make_notes, unfinished_files
+from workflow.report.build.restart_parts import make_restarts, restart_text
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
 from workflow.run.observe.sst_log import last_lines
+from workflow.run.run_directory import attempt_dir
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.run.verdict.unended_stages import late_ends
 
@@ -39,6 +41,7 @@ def make_report(records: Records) -> Report:
         from workflow.report.build.forecast_lines import forecast_lines
 
         forecast, off = forecast_lines(records.forecast, records)
+    restarts = make_restarts(records)
     report = Report(
         run=_make_run(records, stages),
         params=records.plan.params,
@@ -46,9 +49,10 @@ def make_report(records: Records) -> Report:
         user_notes=records.notes.with_text,
         stages=stages,
         streams=streams,
+        restarts=restarts,
         forecast=forecast,
         off=off,
-        notes=[*make_notes(records, streams), *records.notes.damage],
+        notes=[*map(restart_text, restarts), *make_notes(records, streams), *records.notes.damage],
         unfinished_files=unfinished_files(records),
         warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )
@@ -63,7 +67,7 @@ def _last_lines(records: Records, stage: str) -> list[str]:
         return []
     stopping = records.state.stopping
     stopped = stopping is not None and seen.exited is not None and seen.exited >= stopping
-    log = records.run_dir / "stages" / stage / "stderr.log"
+    log = attempt_dir(records.run_dir, stage, seen.attempt) / "stderr.log"
     lines = last_lines(log, INTERRUPT_LINES if stopped else ERROR_LINES)
     if stopped:
         lines = without_interrupt(lines)[-ERROR_LINES:]

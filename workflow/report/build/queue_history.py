@@ -20,8 +20,8 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     """(Unix time, steps written and not yet released by the slowest reader) at each change, in order.
 
     Never more than the queue's limit: a reader releases a step a moment before it records the step. Between hosts
-    the history is as exact as their clocks. Empty where it is not known: an end that is not observed, or a full
-    queue that discarded steps (readers count the steps that they get, not those that were written).
+    the history is as exact as their clocks. Empty without readers, and where it is not known: an end that is not
+    observed, or a full queue that discarded steps (readers count the steps that they get, not those that were written).
     Of a long run only the beginning: later steps have no time of their own. A reader that has closed the stream holds
     no step. SST's writer closes when its readers have released all steps: then the queue is empty.
     """
@@ -29,7 +29,7 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     ends += [_progress(plan, name, "read", records) for name in plan.readers]
     totals = {end[-1][1] if end else 0 for end in ends}
     discarded = plan.queue is not None and plan.queue.when_full == "discard" and len(totals) > 1
-    if not ends[0] or discarded or not _all_seen(plan, records):
+    if not plan.readers or not ends[0] or discarded or not _all_seen(plan, records):
         return []
     reached: list[float] = [0] * len(ends)
     history: list[QueueLevel] = []

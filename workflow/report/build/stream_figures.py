@@ -29,7 +29,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     io_s, wait_s = _sum(own, "io_s"), _sum(own, "wait_s")
     noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
     closed = metrics.closed.get((plan.name, "write"))
-    live = plan.coupling == "live"
+    live = plan.coupling == "live" and bool(plan.readers)
     limit = stream_limit(plan, records) if live else Limit()
     parameters = next(end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,29 @@ def read_metrics(path: Path) -> StageMetrics:
         except (KeyError, TypeError, ValueError, OverflowError):
             metrics.unreadable += 1
     return metrics
+
+
+def join_attempts(attempts: Sequence[tuple[int, StageMetrics]]) -> StageMetrics:
+    """The metrics of all attempts of a stage as one: (the step at which it begins, its metrics) of each, in order.
+
+    Of steps that a later attempt has done again only the later record stays. A stream is opened by the first attempt,
+    and closed by the last one.
+    """
+    joined = StageMetrics(exists=any(part.exists for _, part in attempts))
+    for first, part in attempts:
+        joined.steps = [record for record in joined.steps if record.step < first]
+        joined.steps += [replace(record, step=record.step + first) for record in part.steps]
+        joined.adios2 = part.adios2 or joined.adios2
+        joined.opened = {**part.opened, **joined.opened}
+        joined.closed = {end: replace(record, steps=record.steps + first) for end, record in part.closed.items()}
+        joined.accuracy = part.accuracy or joined.accuracy
+        joined.compressed = part.compressed or joined.compressed
+        joined.compute_after_s, joined.ended = part.compute_after_s, part.ended
+        joined.unreadable += part.unreadable
+        joined.lost += part.lost
+    for record in joined.steps:
+        joined.steps_of.setdefault((record.stream, record.side), []).append(record)
+    return joined
 
 
 def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:

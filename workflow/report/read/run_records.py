@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import RunError
+from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.plan_model import Plan
 from workflow.report.read.expectations_file import read_expectations
-from workflow.report.read.metrics_file import StageMetrics, read_metrics
+from workflow.report.read.metrics_file import StageMetrics, join_attempts, read_metrics
 from workflow.report.read.own_figures import read_own_figures
-from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, Tick
+from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
 from workflow.run.observe.bp_index import read_index
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.run_directory import attempt_dir, read_filled_plan
 from workflow.run.run_notes import RunNotes, read_notes
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -71,13 +72,13 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     """
     plan = read_filled_plan(run_dir)
     stages = run_dir / "stages"
-    metrics = {stage.name: read_metrics(stages / stage.name / "metrics.jsonl") for stage in plan.stages}
     events = _events(run_dir)
     seen: dict[EndKey, list[tuple[float, int]]] = {}
     for event in events:
         if isinstance(event, StreamProgress):
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
     state = state or fold(initial_state(plan), _without_early_progress(events))
+    metrics = {stage.name: _metrics(run_dir, stage.name, state) for stage in plan.stages}
     partial = find_partial_files(plan) if state.finished is not None else []
     read = {stage.name: read_own_figures(stages / stage.name / "work") for stage in plan.stages}
     own = {name: figures for name, (figures, _) in read.items() if figures}
@@ -86,6 +87,16 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     judged = read_expectations(run_dir) if plan.expectations else None
     forecast, notes = _forecast(run_dir, plan), read_notes(run_dir)
     return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes)
+
+
+def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:
+    """What all attempts of a stage have recorded."""
+    firsts = [0, *(event.first_step for event in state.attempts if stage in event.stages)]
+    parts = [
+        (first, read_metrics(attempt_dir(run_dir, stage, number) / METRICS_FILE))
+        for number, first in enumerate(firsts, start=1)
+    ]
+    return parts[0][1] if len(parts) == 1 else join_attempts(parts)
 
 
 def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:
@@ -98,21 +109,32 @@ def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:
 
 
 def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:
-    """The samples of each stage of which there are any; never falling, though a process may end between two looks."""
-    started = {event.stage: event.t for event in events if isinstance(event, StageStarted)}
+    """The samples of each stage of which there are any; never falling, though a process may end between two looks, and
+    each attempt of a stage begins anew."""
+    started: dict[str, CpuSample] = {}  # stage → what its earlier attempts have used, when this one was started
     samples: dict[str, list[CpuSample]] = {}
     for event in events:
+        if isinstance(event, StageStarted):
+            before = samples[event.stage][-1] if event.stage in samples else CpuSample(event.t, 0.0, 0.0)
+            started[event.stage] = before._replace(t=event.t)
         if isinstance(event, StageCpu | StageExited) and event.cpu_s is not None and event.stage in started:
-            of_stage = samples.setdefault(event.stage, [CpuSample(started[event.stage], 0.0, 0.0)])
+            first = started[event.stage]
+            of_stage = samples.setdefault(event.stage, [first])
             last = of_stage[-1]
-            ready_s = event.ready_s if isinstance(event, StageCpu) else last.ready_s
-            of_stage.append(CpuSample(event.t, max(event.cpu_s, last.cpu_s), max(ready_s, last.ready_s)))
+            ready_s = first.ready_s + event.ready_s if isinstance(event, StageCpu) else last.ready_s
+            of_stage.append(CpuSample(event.t, max(first.cpu_s + event.cpu_s, last.cpu_s), max(ready_s, last.ready_s)))
     return samples
 
 
 def _without_early_progress(events: list[Event]) -> list[Event]:
-    """The events that lead to the same counts: progress counts from the beginning, so that the last one is enough."""
-    last = {(e.stream, e.stage, e.side): number for number, e in enumerate(events) if isinstance(e, StreamProgress)}
+    """The events that lead to the same counts: progress counts from the beginning, so that of each end the last one
+    before a restart, and before the end, is enough."""
+    last: dict[tuple[EndKey, int], int] = {}
+    restarts = 0
+    for number, event in enumerate(events):
+        restarts += isinstance(event, StagesRestarted)
+        if isinstance(event, StreamProgress):
+            last[(event.stream, event.stage, event.side), restarts] = number
     numbers = set(last.values())
     return [e for number, e in enumerate(events) if number in numbers or not isinstance(e, StreamProgress)]
 

@@ -99,6 +99,21 @@ ADDED_COLUMNS: list[Column[AddedRow]] = [
 ]
 
 
+class FailureRow(NamedTuple):
+    """A stage, what follows when it fails, and what is lost then."""
+
+    stage: str
+    follows: str
+    lost: str
+
+
+FAILURE_COLUMNS: list[Column[FailureRow]] = [
+    text_column("when it fails", lambda row: row.stage),
+    prose_column("then", lambda row: row.follows),
+    prose_column("lost", lambda row: row.lost),
+]
+
+
 class SettingOfStages(NamedTuple):
     """An environment variable that wf sets, and why."""
 
@@ -158,7 +173,7 @@ def plan_tables(plan: Plan, whole: bool) -> list[Table]:
     A node map replaces the table of the cores.
     """
     tables = [plan_parameter_table(plan)] if whole else []
-    tables += [plan_stage_table(plan), added_table(plan), plan_stream_table(plan)]
+    tables += [plan_stage_table(plan), added_table(plan), plan_stream_table(plan), failure_table(plan)]
     if whole:
         tables += [end_table(plan), transport_table(plan)]
     tables.append(planned_expectation_table(plan))
@@ -192,6 +207,28 @@ def added_table(plan: Plan) -> Table:
     """The stages that are not written in the pipeline file, and why they are there."""
     added = [stage.name for stage in plan.stages if stage.added]
     return make_table(ADDED_COLUMNS, [AddedRow(name, plan.reasons.get(f"stages.{name}", "")) for name in added])
+
+
+def failure_table(plan: Plan) -> Table:
+    """What a run survives; no rows for a pipeline that stops at every failure."""
+    rules = any(stage.restart or (stage.optional and not stage.added) for stage in plan.stages)
+    return make_table(FAILURE_COLUMNS, [_failure_row(stage, plan) for stage in plan.stages] if rules else [])
+
+
+def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
+    if stage.restart is None:
+        if not stage.optional:
+            return FailureRow(stage.name, "the run stops", "what follows")
+        what = "restarts of its readers" if stage.added == "spool" else "its own results"
+        return FailureRow(stage.name, "the others go on without it", what)
+    others = [name for name in stage.restart.stages if name != stage.name]
+    together = f", with {', '.join(others)}" if others else ""
+    follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}"
+    if stage.restart.from_start:
+        return FailureRow(stage.name, follows, "nothing: all steps are computed again")
+    spools = [name for end in stage.ends if end.side == "read" and (name := plan.stream(end.stream).spool)]
+    kept = f" (steps from {', '.join(spools)})" if spools else ""
+    return FailureRow(stage.name, follows + kept, "nothing: it goes on at the step where it was")
 
 
 def plan_stream_table(plan: Plan) -> Table:

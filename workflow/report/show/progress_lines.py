@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from workflow.errors import to_message
-from workflow.formatting import duration, plural, rate
-from workflow.run.events import ProofTaken
+from workflow.formatting import duration, rate
+from workflow.report.show.event_lines import (
+    OPEN_TEXT,
+    STOPPING_TEXT,
+    attempt_text,
+    line_at,
+    proof_lines,
+    restart_text,
+    started_text,
+)
 from workflow.run.state import EndState, RunState, StageState
 from workflow.run.stream_rates import bytes_moved, throughput
 from workflow.run.verdict.stall_detection import warning_text
@@ -64,29 +72,24 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
     lines: list[tuple[float, str]] = []
     if now.proof is not None and (before is None or before.proof is None):
         lines += [(now.proof.t, line) for line in proof_lines(now.proof)]
+    lines += [(each.t, restart_text(each)) for each in now.restarts[len(before.restarts) if before else 0 :]]
+    begun = now.attempts[len(before.attempts) if before else 0 :]
+    lines += [(each.t, attempt_text(each.stages, each.attempt, each.first_step)) for each in begun]
     for name, stage in now.stages.items():
         old = before.stages[name] if before else None
+        if old is not None and old.attempt != stage.attempt:
+            old = None
         if stage.started is not None and (old is None or old.started is None):
-            ranks = plural(now.plan.stage(name).ranks, "rank")
-            lines.append((stage.started, f"{name}: started, {ranks}, process {stage.pid}"))
+            lines.append((stage.started, started_text(name, stage.pid, now.plan)))
         if stage.opened is not None and (old is None or old.opened is None) and now.plan.stage(name).ends:
-            lines.append((stage.opened, f"{name}: its streams are open"))
+            lines.append((stage.opened, f"{name}: {OPEN_TEXT}"))
         if stage.is_over and not (old and old.is_over):
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()
     lines += [(each.t, str(to_message("warning", warning_text(each)))) for each in now.warnings if each not in said]
     if now.stopping is not None and (before is None or before.stopping is None):
-        lines.append((now.stopping, "stopping all stages"))
+        lines.append((now.stopping, STOPPING_TEXT))
     return sorted(lines, key=lambda line: line[0])
-
-
-def proof_lines(proof: ProofTaken) -> list[str]:
-    """What the proof of the placement has found. A refusal is the verdict, which is printed at the end."""
-    if proof.state == "proved":
-        return [
-            f"placement proved: {plural(proof.nodes, 'node')}, {plural(proof.ranks, 'rank')}, {proof.seconds:.1f} s"
-        ]
-    return [str(to_message("warning", text)) for text in proof.differences] if proof.state == "differs" else []
 
 
 class Pace:
@@ -109,7 +112,7 @@ class Pace:
                 lines.append((state.t, stream_line(state, stream.name)))
                 self._spoken[stream.name] = (state.t, steps)
         begin = state.started
-        return [f"{0.0 if begin is None else t - begin:8.1f} s  {line}" for t, line in lines]
+        return [line_at(0.0 if begin is None else t - begin, line) for t, line in lines]
 
 
 def _steps(end: EndState) -> str:

@@ -81,15 +81,15 @@ class RankFinder:
         environ = {os.fsdecode(key): os.fsdecode(value) for key, value in words}
         if environ.get(RUN_VARIABLE) != self._run:
             return None
-        stage = Path(environ.get(STAGE_VARIABLE, ""))
-        if stage.parent.parent != Path(self._run) / "stages":
+        stages, file = Path(self._run) / "stages", Path(environ.get(STAGE_VARIABLE, ""))
+        if not file.is_relative_to(stages):
             return None  # a launcher of several stages, or a probe
         if (folder / "comm").read_text().rstrip("\n") in _DAEMONS:
             return None
         name = environ.get(RANK_NAME_VARIABLE, "")
         # Without a launcher there is one rank. The launcher itself has no rank.
         rank = environ.get(name, "") if name else "0"
-        return (stage.parent.name, int(rank)) if rank.isdigit() else None
+        return (file.relative_to(stages).parts[0], int(rank)) if rank.isdigit() else None
 
 
 def _first_of_each(ranks: Mapping[int, tuple[str, int]]) -> list[int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from workflow.formats.sides import EndOfStream
 from workflow.plan.plan_model import Plan
 from workflow.run.clock import bring_between
 from workflow.run.events import Event, RanksEnded
@@ -26,10 +27,13 @@ class FollowedStages:
         self._turns: deque[str] = deque()  # the one whose files were read longest ago first
         self._read: dict[str, float] = {}  # stage → when its files were read
 
-    def begin(self, stage: str, folder: Path, now: float) -> None:
-        """Follow a stage that has started in this folder."""
-        self._followers[stage] = Follower(self._plan.stage(stage), folder, self._visibility_s)
-        self._turns.append(stage)
+    def begin(
+        self, stage: str, folder: Path, now: float, before: Mapping[EndOfStream, tuple[int, int]] | None = None
+    ) -> None:
+        """Follow a stage that has started in this folder. `before`: steps and bytes of its earlier attempts."""
+        self._followers[stage] = Follower(self._plan.stage(stage), folder, self._visibility_s, before or {})
+        if stage not in self._turns:
+            self._turns.append(stage)
         self._read[stage] = now
 
     def next_turns(self) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTransport,
     StreamTrouble,
+    StreamWaiting,
 )
 from workflow.run.observe.bp_index import Index, is_blank, read_index
 from workflow.run.observe.launcher_words import LauncherWords
@@ -41,6 +42,8 @@ class Follower:
     plan: StagePlan
     folder: Path
     visibility_s: float = 0.0  # how long records may take to become visible here
+    # Steps and bytes of earlier attempts, of ends whose records begin anew with each attempt.
+    before: Mapping[EndOfStream, tuple[int, int]] = field(default_factory=dict)
     _polls: list[Poll] = field(default_factory=list)
     _closed: set[EndOfStream] = field(default_factory=set)
 
@@ -126,6 +129,8 @@ class Follower:
         return not reported and end.side == "write" and not visibility(self.plan, end)[1] and not end.traits.in_memory
 
     def _noted(self, events: list[Event]) -> list[Event]:
+        if self.before:
+            events = [self._counted_on(event) for event in events]
         for event in events:
             if isinstance(event, StreamOffered | StreamOpening | StreamOpened | StreamClosed):
                 self._missed.opened(event.stream)
@@ -134,6 +139,15 @@ class Follower:
             elif isinstance(event, StreamOpening):
                 self._closed.discard((event.stream, event.side))
         return events
+
+    def _counted_on(self, event: Event) -> Event:
+        """An event with the steps and bytes of earlier attempts."""
+        if not isinstance(event, StreamProgress | StreamClosed | StreamWaiting):
+            return event
+        steps, size = self.before.get((event.stream, event.side), (0, 0))
+        if isinstance(event, StreamWaiting):
+            return replace(event, steps=event.steps + steps)
+        return replace(event, steps=event.steps + steps, bytes=event.bytes + size)
 
 
 @dataclass

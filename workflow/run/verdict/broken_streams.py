@@ -72,7 +72,7 @@ def _owed(state: RunState, writer: EndState) -> list[EndState]:
     return [
         reader for reader in state.readers(writer.stream)
         if reader.live and reader.closed is None and reader.opened is not None and reader.steps < writer.steps
-        and not lets_go_on(state.plan, state.stages, reader.stage)
+        and not reader.from_spool and not lets_go_on(state.plan, state.stages, reader.stage)
     ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def exit_text(stage: StageState) -> str:
     if first is not None and (stage.signal is not None or stage.code != 0):
         return _said_text(stage, first)
     if stage.signal is not None:
-        return _signal_text(stage.signal) + note + _kill(stage)
+        return signal_text(stage.signal) + note + _kill(stage)
     return f"ended with exit code {stage.code}{note}"
 
 
@@ -78,7 +78,7 @@ def signal_name(number: int) -> str:
 def _said_text(stage: StageState, first: RanksEnded) -> str:
     where = _where(first)
     if first.cause == "killed" and first.number is not None:
-        return f"{_signal_text(first.number)}{where}{_kill(stage)}"
+        return f"{signal_text(first.number)}{where}{_kill(stage)}"
     if first.cause == "exited":
         return f"ended with exit code {first.number}{where}"
     return f"{_TEXTS.get(first.cause, 'was killed')}{where}: `{first.words}`"
@@ -92,7 +92,8 @@ def _where(end: RanksEnded) -> str:
     return f" ({text})" if text else ""
 
 
-def _signal_text(number: int) -> str:
+def signal_text(number: int) -> str:
+    """`was killed by signal 9 (SIGKILL)`."""
     return f"was killed by signal {number} ({signal_name(number)})"
 
 

@@ -1,4 +1,4 @@
-"""A tap that fails or hangs is reported, and the others go on. Pure."""
+"""A stage that nobody needs, such as a tap, is reported when it fails or hangs, and the others go on. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def can_be_ended(state: RunState, name: str) -> bool:
 
 
 def failed_taps(state: RunState) -> list[str]:
-    """Failed stages without which the others went on: taps, and relays of taps."""
+    """Failed stages without which the others went on: taps, relays of taps, spools, and those that may be ignored."""
     return [name for name in state.failed if lets_go_on(state.plan, state.stages, name)]
 
 
@@ -27,9 +27,15 @@ def required_failures(state: RunState) -> list[str]:
 
 def tap_warnings(state: RunState) -> list[str]:
     """What to say of those without which the run succeeds."""
-    hint = "the others went on without it (`required: true` in the tap makes this a failure)"
-    failed = [name for name in failed_taps(state) if state.plan.stage(name).optional]
-    return [f"{state.plan.stage(name).added} {name} {state.stages[name].reason}; {hint}" for name in failed]
+    found = []
+    for stage in (state.plan.stage(name) for name in failed_taps(state)):
+        why = "`on_failure: ignore`" if stage.added is None else "`required: true` in the tap makes this a failure"
+        if stage.added == "spool":
+            why = "stages behind it are not started again any more"
+        who = f"{stage.added} {stage.name}" if stage.added else stage.name
+        if stage.optional:
+            found.append(f"{who} {state.stages[stage.name].reason}; the others went on without it ({why})")
+    return found
 
 
 def awaited_streams(state: RunState, name: str) -> list[str]:

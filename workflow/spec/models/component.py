@@ -70,6 +70,7 @@ class FileFormat(Spec):
     suffixes: list[str] = Field(default_factory=list, description="suffixes of a file's name that select it")
     accepts: list[str] = Field(default_factory=list, description="further suffixes with which it may be chosen")
     needs: list[str] = Field(default_factory=list, description="Python modules that only this format needs")
+    appends: bool = Field(False, description="a stage that is started again can add to such a file")
     holds: Literal["particles", "fields", "grid"] | None = Field(
         None,
         description="particles: one species alone; fields: also arrays of 2 and 3 dimensions; grid: only the "
@@ -95,6 +96,12 @@ class Component(Spec):
     program: str = Field("program.py", description="relative to component.yaml")
     needs: list[str] = Field(default_factory=list, description="Python modules that the program imports")
     max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
+    restarts: Literal["each_step", "from_start"] | None = Field(
+        None,
+        description="how it goes on when it is started again (`on_failure: restart`). each_step: at the step where it "
+        "was, because what it writes of a step depends on that step alone; from_start: it reads from the first step "
+        "again and writes its files anew; default: not at all",
+    )
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field(default_factory=dict)

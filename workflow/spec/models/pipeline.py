@@ -18,6 +18,8 @@ from workflow.spec.models.stage_policies import (
     AggregationPolicy,
     Compression,
     Dialect,
+    FailureRule,
+    FailureRuleOrWord,
     Memory,
     MemoryOrBool,
     dialect_of,
@@ -241,6 +243,11 @@ class StageSpec(Spec):
         "use workflow.stage end by themselves)",
     )
 
+    on_failure: FailureRuleOrWord = Field(
+        default_factory=FailureRule,
+        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
+    )
+
     @property
     def uses_stage(self) -> bool:
         """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
@@ -362,6 +369,11 @@ class StreamSpec(Spec):
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
     keep: bool = Field(True, description="keep the file of a file stream after the run")
+    spool: Literal["auto"] | None = Field(
+        None,
+        description="auto: a stage that wf adds receives all steps of a live stream and writes them to a BP5 file; a "
+        "reader that is started again (`on_failure: restart`) goes on from there. Files need no spool (default: none)",
+    )
     parameters: dict[str, Scalar] = Field(
         default_factory=dict, description="engine parameters, checked against the engine's list"
     )

@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
-from workflow.spec.models.units import Size, Spec
+from workflow.spec.models.units import Duration, Size, Spec
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
@@ -159,6 +159,45 @@ class _OrBool:
 
 
 MemoryOrBool = Annotated[Memory, BeforeValidator(_memory_word), _OrBool()]
+
+
+class FailureRule(Spec):
+    """What follows when a stage fails, or hangs beyond its deadline."""
+
+    do: Literal["stop", "restart", "ignore"] = Field(
+        "stop",
+        description="stop: the run is stopped; restart: the stage is started again and goes on at the step where it "
+        "was, together with the stages that are joined to it by streams of which nothing is kept; ignore: the others "
+        "go on without it",
+    )
+    times: int = Field(3, ge=1, description="restart: at most so many times")
+    within: Duration | None = Field(
+        None,
+        examples=["1 h"],
+        description="restart: only the restarts of so long count for `times` (default: those of the whole run)",
+    )
+    backoff: Duration = Field(
+        10.0, examples=["10 s"], description="restart: the pause before the second restart and each one that follows"
+    )
+
+
+def _rule_word(value: Any) -> Any:
+    """`restart` stands for `{do: restart}`."""
+    if isinstance(value, str):
+        if value not in ("stop", "restart", "ignore"):
+            raise ValueError(f'expected `stop`, `restart`, `ignore` or a mapping, got "{value}"; for example `restart`')
+        return {"do": value}
+    return value
+
+
+class _OrRuleWord:
+    """What editors and the reference learn of the short form."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["stop", "restart", "ignore"]}, handler(schema)]}
+
+
+FailureRuleOrWord = Annotated[FailureRule, BeforeValidator(_rule_word), _OrRuleWord()]
 
 
 # Dialects: the formats in which wf passes engines to programs of the user, and the file names that imply them.

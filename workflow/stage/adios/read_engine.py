@@ -51,6 +51,9 @@ class AdiosReadEngine:
         self._counter = ByteCounter(self._comm)
         # The next step may be the empty one of a file without steps.
         self._first = not self._over_network and self._files is None
+        # What an earlier attempt of the stage has done. Not by the parameter SelectSteps, with which ADIOS2 (2.12.1)
+        # does not read the attributes that were set in the steps left out.
+        self._skipped = end.first_step if end.traits.resumable else 0
         self._empty = False  # this step holds nothing, and ADIOS2 has already been asked for the next one:
         self._ahead: StepStatus | None = None  # the answer
         self._local = self._adios2.ShapeID.LocalArray
@@ -68,6 +71,11 @@ class AdiosReadEngine:
             return self._poll(timeout_s)
         if self._files is not None:
             return self._begin_file(self._files, timeout_s)
+        while self._skipped:
+            if (status := self._wait(timeout_s)) is not StepStatus.READY:
+                return status
+            self._engine.EndStep()
+            self._skipped, self._first = self._skipped - 1, False
         status, self._ahead = self._ahead or self._wait(timeout_s), None
         if status is StepStatus.READY and self._first and not self._io.AvailableVariables():
             status = self._look_ahead(timeout_s)

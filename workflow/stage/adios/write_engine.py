@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.distribution.boxes import Shape, volume
-from workflow.formats.stage_file import StreamEnd
+from workflow.formats.stage_file import APPEND_AFTER, StreamEnd
 from workflow.formats.step_files import is_numbered, step_file, write_closed
+from workflow.stage import settings
 from workflow.stage.adios.open_engine import (
     Connections,
     bindings,
@@ -56,7 +58,9 @@ class AdiosWriteEngine:
             self._adios = make_adios(end)
             self._io = declare_io(self._adios, end, end.port)
         else:
-            self._adios, self._io, self._engine = open_engine(end, "Write")
+            self._adios, self._io, self._engine = open_engine(
+                end, "Append" if APPEND_AFTER in end.parameters else "Write"
+            )
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
         self._lent: list[Array] = []
@@ -126,11 +130,17 @@ class AdiosWriteEngine:
             write_closed(self._end.path, self._steps)
 
     def abandon(self) -> None:
-        """See `WriteEngine`. Deletes ADIOS2's objects: a file stays readable, the readers of a stream fail.
+        """See `WriteEngine`. Deletes ADIOS2's objects: a file stays readable, the readers of a stream fail. A file that
+        the next attempt of this stage goes on with is not closed.
 
         Where that would be collective, the stream is left open until the process ends.
         """
         if is_parallel():
+            return
+        if settings.current().restarts and self._contact is None:
+            # Destroyed, it would close the file, and readers would see the end of the stream.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._adios))
             return
         self._variables.clear()
         del self._engine, self._io, self._adios

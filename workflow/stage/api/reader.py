@@ -31,7 +31,8 @@ _UNREPORTED_S = 1.0
 class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
 
-    `name`: of the stream; `steps`: how many steps are finished so far. Iterate on all ranks.
+    `name`: of the stream; `steps`: how many steps are finished so far, those of earlier attempts of the stage included.
+    Iterate on all ranks.
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
@@ -41,7 +42,7 @@ class Reader:
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = 0
+        self.steps = self._first_step = end.first_step
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False
@@ -67,7 +68,7 @@ class Reader:
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
-        if self.steps == 0:
+        if self.steps == self._first_step:
             self._prepare_comparison()
             if self._end.variables:
                 self._check()
@@ -99,7 +100,8 @@ class Reader:
         self._metrics.leave()
         if not error:
             self._record_accuracy()
-        self._metrics.close(self.name, "read", steps=self.steps, error=error, nbytes=nbytes, ended=self._ended)
+        steps = self.steps - self._first_step
+        self._metrics.close(self.name, "read", steps=steps, error=error, nbytes=nbytes, ended=self._ended)
 
     def release_step(self) -> None:
         """End the current step now, so that the writer need not keep it until the next step is requested."""

@@ -1,0 +1,135 @@
+"""kill -9 of a random stage at a random step, once or twice: the data are those of an undisturbed run, or the run stops
+with the right reason.
+
+A reader that dies while it opens a live stream takes its writer along (ADIOS2 2.12.1): then the simulation has failed,
+which has no rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.long_tables import long_table
+from tests.support.pipelines import ROOT, Done
+from tests.support.reliability import note
+from tests.support.waiting import wait_until
+from workflow.compare.compare_runs import compare_runs
+from workflow.run.events import StageStarted
+from workflow.run.events_file import read_events
+
+FAULTY = ROOT / "tests/support/faulty"
+STEPS = 40
+PIPELINE = f"""
+wf: 1
+name: random
+oversubscribe: true
+deadlines: {{start: 30 s, run: 100 s, stop: 3 s}}
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {STEPS}, compute_time: 30 ms}}}}
+  work: {{component: {FAULTY}, on_failure: {{do: restart, backoff: 0.1 s}}}}
+  keep: {{component: archive, with: {{path: kept.bp}}, on_failure: {{do: restart, backoff: 0.1 s}}}}
+streams:
+  field: {{from: sim, to: work, via: sst, spool: auto}}
+  result: {{from: work, to: keep, via: sst}}
+"""
+
+
+class Kill(NamedTuple):
+    """A stage that is killed when the simulation has written so many steps."""
+
+    stage: str
+    step: int
+
+
+def kills(seed: int, count: int) -> list[Kill]:
+    """The same ones for a seed."""
+    dice = random.Random(seed)
+    return sorted(
+        (Kill(dice.choice(["work", "keep"]), dice.randrange(STEPS)) for _ in range(count)), key=lambda k: k.step
+    )
+
+
+def run_killed(folder: Path, planned: list[Kill]) -> Done:
+    (folder / "pipeline.yaml").write_text(PIPELINE)
+    run_dir = folder / "run"
+    argv = [sys.executable, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(run_dir), "-q"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for kill in planned:
+            wait_until(
+                lambda kill=kill: process.poll() is not None or steps_written(run_dir) > kill.step,  # type: ignore[misc]
+                f"step {kill.step} of the simulation",
+            )
+            if (pid := newest_pid(run_dir, kill.stage)) is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        said, _ = process.communicate(timeout=120)
+    return Done(process.returncode, said, run_dir)
+
+
+def steps_written(run_dir: Path) -> int:
+    with contextlib.suppress(OSError):
+        return (run_dir / "stages/sim/metrics.jsonl").read_text().count('"kind": "step"')
+    return 0
+
+
+def newest_pid(run_dir: Path, stage: str) -> int | None:
+    """The process of the newest attempt of a stage."""
+    pids = [event.pid for event in read_events(run_dir) if isinstance(event, StageStarted) and event.stage == stage]
+    return pids[-1] if pids else None
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    done = run_killed(tmp_path_factory.mktemp("whole"), [])
+    assert done.code == 0, done.said
+    return done.folder
+
+
+@pytest.mark.parametrize("seed", long_table(range(100), sample=3))
+def test_one_kill(seed: int, undisturbed: Path, tmp_path: Path) -> None:
+    check(kills(seed, 1), undisturbed, tmp_path)
+
+
+@pytest.mark.parametrize("seed", long_table(range(1000, 1050), sample=2))
+def test_two_kills(seed: int, undisturbed: Path, tmp_path: Path) -> None:
+    check(kills(seed, 2), undisturbed, tmp_path)
+
+
+def test_the_run_goes_on_without_its_spool(undisturbed: Path, tmp_path: Path) -> None:
+    done = run_killed(tmp_path, [Kill("field-spool", 10)])
+    assert done.code == 0, done.said
+    assert compare_runs(undisturbed / "kept.bp", done.folder / "kept.bp").identical
+    assert any("stages behind it are not started again any more" in each for each in done.report.warnings)
+
+
+def test_without_its_spool_nothing_is_started_again(tmp_path: Path) -> None:
+    done = run_killed(tmp_path, [Kill("field-spool", 10), Kill("work", 16)])
+    assert done.code == 1, done.said
+    assert done.report.run.stage == "work"
+    assert "it was not started again: field-spool, which kept its steps, has failed" in done.report.run.reason
+
+
+def check(planned: list[Kill], undisturbed: Path, folder: Path) -> None:
+    done = run_killed(folder, planned)
+    report = done.report
+    if done.code == 0:
+        found = compare_runs(undisturbed / "kept.bp", done.folder / "kept.bp")
+        assert found.identical, (planned, found)
+        assert found.files[0].steps == STEPS
+        note("kills", kills=len(planned), end="equal")
+        return
+    # Only the simulation has no rule.
+    assert report.run.stage == "sim", (planned, done.said)
+    opening = [stage for stage in report.stages if stage.name in {kill.stage for kill in planned}]
+    assert opening, (planned, done.said)
+    assert "SIGSEGV" in report.run.reason or "SIGABRT" in report.run.reason, (planned, done.said)
+    note("kills", kills=len(planned), end="writer taken along")

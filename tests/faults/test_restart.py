@@ -1,0 +1,154 @@
+"""Analyses and sinks that are started again: whatever ends them, the data are those of an undisturbed run.
+
+The pipeline is sim → work → keep. `work` or `keep` fails in its first attempts, as the component `faulty` of
+tests/support does, or is ended from outside.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.long_tables import long_table
+from tests.support.pipelines import HOLDING, ROOT, Done, run
+from tests.support.reliability import note
+from workflow.compare.compare_runs import compare_runs
+
+FAULTY = ROOT / "tests/support/faulty"
+STEPS = 20
+PIPELINE = """
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {steps}, compute_time: 20 ms}}}}
+  work:
+    component: {faulty}
+    with: {{how: {how}, where: {where}, at: {at}, times: {times}, tokens: {tokens}}}
+    on_failure: {{do: {do}, backoff: 0.1 s}}
+  keep: {{component: archive, with: {{path: kept.bp}}}}
+streams:
+  field: {{from: sim, to: work, via: {first}}}
+  result: {{from: work, to: keep, via: {second}}}
+"""
+# How the two streams go: the first one is kept in any case, or there is nothing to go on from.
+WAYS = {
+    "live then sst": ("bp5, coupling: live", "sst"),
+    "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
+    "live then after": ("bp5, coupling: live", "bp5, coupling: after"),
+    "after then sst": ("bp5, coupling: after", "sst"),
+    "spool then sst": ("sst, spool: auto", "sst"),
+    "spool then live": ("sst, spool: auto", "bp5, coupling: live"),
+}
+ENDS = ("kill", "exit1", "exit0", "raise", "segv")
+PLACES = ("start", "before", "inside", "after", "close")
+
+
+class Cell(NamedTuple):
+    """One cell of the table."""
+
+    way: str
+    how: str
+    where: str
+    at: int = 5
+
+    def __str__(self) -> str:
+        return f"{self.way}, {self.how} {self.where} {self.at}"
+
+
+TABLE = [Cell(way, how, where) for way, how, where in itertools.product(WAYS, ENDS, PLACES)]
+# Nothing has been finished, or all but the last step.
+TABLE += [
+    Cell(way, "kill", where, at) for way, where, at in itertools.product(WAYS, ("before", "after"), (0, STEPS - 1))
+]
+
+
+def go(folder: Path, cell: Cell, *, name: str, do: str = "restart", times: int = 1, sets: str = "") -> Done:
+    first, second = WAYS[cell.way]
+    text = PIPELINE.format(
+        steps=STEPS, faulty=FAULTY, how=cell.how, where=cell.where, at=cell.at, times=times, do=do,
+        tokens=folder / "tokens", first=f"{first}", second=f"{second}",
+    )  # fmt: skip
+    return run(folder, text, *(["--set", sets] if sets else []), name=name)
+
+
+def assert_like_undisturbed(folder: Path, done: Done, cell: Cell) -> None:
+    """The same data, each step once."""
+    whole = go(folder, cell._replace(how="none"), name="whole")
+    assert whole.code == 0, whole.said
+    found = compare_runs(whole.folder, done.folder)
+    assert found.identical, found
+    assert len(found.files) >= 2, found
+    assert [done.report.stream(name).steps for name in ("field", "result")] == [STEPS, STEPS]
+
+
+@pytest.mark.parametrize("cell", long_table(TABLE, sample=10), ids=str)
+def test_an_analysis_goes_on_where_it_was(cell: Cell, tmp_path: Path) -> None:
+    done = go(tmp_path, cell, name="run")
+    assert done.code == 0, done.said
+    (restart,) = done.report.restarts
+    assert restart.stage == "work"
+    assert restart.attempt == 2
+    assert restart.first_step is not None
+    wanted = {"start": 0, "close": STEPS}.get(cell.where, cell.at)
+    assert wanted - 4 <= restart.first_step <= wanted + 1, restart
+    assert_like_undisturbed(tmp_path, done, cell)
+    failed = (tmp_path / "tokens" / "0").stat().st_mtime
+    note(
+        "restart", way=cell.way, how=cell.how, equal=True, replayed=restart.replayed, gap_s=restart.gap_s,
+        decided_s=max(0.0, restart.t - failed),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["before", "inside"])
+def test_a_crash_that_comes_back_is_named(where: str, tmp_path: Path) -> None:
+    done = go(tmp_path, Cell("live then live", "exit1", where), name="run", times=99)
+    assert done.code == 1
+    assert done.report.run.stage == "work"
+    assert "step 5 ends it: ended with exit code 1 both times" in done.report.run.reason
+    assert len(done.report.restarts) == 1
+
+
+def test_several_failures_in_one_run(tmp_path: Path) -> None:
+    cell = Cell("live then sst", "kill", "before")
+    done = go(tmp_path, cell, name="run", times=3)
+    assert done.code == 0, done.said
+    assert [restart.attempt for restart in done.report.restarts] == [2, 3, 4]
+    assert_like_undisturbed(tmp_path, done, cell)
+
+
+def test_stop_is_the_default(tmp_path: Path) -> None:
+    done = go(tmp_path, Cell("live then live", "kill", "after"), name="run", do="stop")
+    assert done.code == 1
+    assert done.report.run.stage == "work"
+    assert done.report.restarts == []
+
+
+@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live"])
+@pytest.mark.parametrize("fail", ["kill", "raise", "early"])
+def test_what_may_be_ignored_ends_nothing(fail: str, via: str, tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {STEPS}, compute_time: 20 ms}}}}
+  side: {{component: {HOLDING}, with: {{at: 3, fail: {fail}}}, on_failure: ignore}}
+  keep: {{component: archive, with: {{path: kept.bp}}}}
+streams:
+  field: {{from: sim, to: [side, keep], via: {via}}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    assert done.report.stage("side").state == "failed"
+    assert done.report.stage("keep").steps_in == STEPS
+    (warning,) = done.report.warnings
+    assert warning.startswith("side ")
+    assert warning.endswith("the others went on without it (`on_failure: ignore`)")
+
+
+@pytest.mark.parametrize("how", ["stop", "hang"])
+def test_a_hang_beyond_its_deadline_is_a_failure(how: str, tmp_path: Path) -> None:
+    cell = Cell("live then live", how, "after")
+    done = go(tmp_path, cell, name="run", sets="deadlines.step=3 s")
+    assert done.code == 0, done.said
+    (restart,) = done.report.restarts
+    assert "no step for 3" in restart.reason
+    assert_like_undisturbed(tmp_path, done, cell)

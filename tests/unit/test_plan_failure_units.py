@@ -1,0 +1,80 @@
+"""Which stages are started again together, by the streams between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.planner import Planner
+
+PIPELINE = """
+stages:
+  walk: {{component: walker}}
+  count:
+    component: tally
+    with: {{variable: position}}
+    on_failure: {{do: restart, times: 2, within: 1 h, backoff: 5 s}}
+  keep: {{component: keep, on_failure: {keep}}}
+streams:
+  positions: {{from: walk, to: count, {first}}}
+  counts: {{from: count, to: keep, {second}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "unit"),
+    [
+        ("via: bp5", "via: bp5", ["count"]),
+        ("via: bp5, coupling: live", "via: sst", ["count", "keep"]),
+        ("via: sst, spool: auto", "via: sst", ["count", "keep"]),
+        ("via: sst, spool: auto", "via: bp5", ["count"]),
+        ("via: sst, spool: auto", "via: sst, spool: auto", ["count", "keep", "counts-spool"]),
+    ],
+)
+def test_a_unit_ends_at_streams_that_are_kept(first: str, second: str, unit: list[str], plan_of: Planner) -> None:
+    plan = plan_of(PIPELINE.format(first=first, second=second, keep="stop"))
+    restart = plan.stage("count").restart
+    assert restart is not None
+    assert restart.stages == unit
+    assert (restart.times, restart.within_s, restart.backoff_s, restart.from_start) == (2, 3600.0, 5.0, False)
+    assert plan.stage("keep").restart is None
+
+
+def test_a_reader_behind_a_spool_is_alone(plan_of: Planner) -> None:
+    plan = plan_of(PIPELINE.format(first="via: sst, spool: auto", second="via: sst, spool: auto", keep="restart"))
+    restart = plan.stage("keep").restart
+    assert restart is not None
+    assert restart.stages == ["keep"]
+
+
+def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(plan_of: Planner) -> None:
+    plan = plan_of(PIPELINE.format(first="via: sst, spool: auto", second="via: sst", keep="stop"))
+    stream, spool = plan.stream("positions"), plan.stream("positions-spool")
+    assert stream.spool == "positions-spool"
+    assert stream.readers == ["count", "positions-spool"]
+    assert (spool.writer, spool.readers, spool.engine, spool.is_durable) == ("positions-spool", [], "BP5", True)
+    stage = plan.stage("positions-spool")
+    assert (stage.added, stage.optional, stage.placement.cores) == ("spool", True, [])
+
+
+def test_a_file_needs_no_spool(plan_of: Planner) -> None:
+    plan = plan_of(PIPELINE.format(first="via: bp5, spool: auto", second="via: sst", keep="stop"))
+    assert plan.stream("positions").spool == ""
+    assert [stage.name for stage in plan.stages] == ["walk", "count", "keep"]
+
+
+def test_readers_of_what_is_started_again_wait_as_long_as_that_takes(plan_of: Planner) -> None:
+    text = PIPELINE.format(first="via: bp5", second="via: bp5, coupling: live", keep="stop")
+    plan = plan_of(text + "deadlines: {step: 3 s}\n")
+    ends = {
+        (stage.name, end.stream): end.step_timeout_s
+        for stage in plan.stages
+        for end in stage.ends
+        if end.side == "read"
+    }
+    assert ends == {("count", "positions"): 3.0, ("keep", "counts"): None}
+
+
+def test_without_a_rule_the_plan_is_what_it_was(plan_of: Planner) -> None:
+    text = plan_of().to_json()
+    for word in ("restart", "spool", "first_step"):
+        assert f'"{word}"' not in text

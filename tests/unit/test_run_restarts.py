@@ -1,0 +1,205 @@
+"""Stages that are started again after a failure, without processes."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from tests.support.chains import Way, chain
+from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.plan.plan_model import Plan, RestartPlan
+from workflow.run.events import Interrupted, StageExited, StagesRestarted, StreamProgress, StreamTrouble
+from workflow.run.lifecycle import wake_at
+from workflow.run.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
+from workflow.run.state import initial_state
+from workflow.run.state_reducer import fold
+
+
+def restarted(way: Way, stages: list[str], *who: str, **rule: object) -> Plan:
+    """The chain md → saxs → keep, of which `who`, by default the first of `stages`, is started again with `stages`."""
+    given = {"times": 3, "within_s": None, "backoff_s": 10.0, "stages": stages, "from_start": False, **rule}
+    plan, names = chain(way), who or stages[:1]
+    changed = [
+        stage.model_copy(update={"restart": RestartPlan.model_validate(given)}) if stage.name in names else stage
+        for stage in plan.stages
+    ]
+    return plan.model_copy(update={"stages": changed})
+
+
+def live(*who: str, **rule: object) -> Run:
+    """All streams are BP5 files that are followed: saxs is alone."""
+    return Run(restarted("live", ["saxs"], *who, **rule)).open_all()
+
+
+def kill(run: Run, stage: str, t: float) -> Run:
+    return run.feed(StageExited(t, stage, None, signal.SIGKILL))
+
+
+def test_a_stage_is_started_again_at_its_step_and_the_run_succeeds() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5, pattern_saxs=5, pattern_keep=5)
+    kill(run, "saxs", 1.0)
+    assert run.started == ["md", "saxs", "keep", "saxs"]
+    assert run.state.stages["saxs"].attempt == 2
+    assert run.status("saxs") == "starting"
+    assert run.state.ends["atoms", "saxs", "read"].steps == 5
+    assert run.state.ends["atoms", "saxs", "read"].opened is None
+    assert run.state.failed == ()
+    run.feed(*run.done("md", 9, 2.0), *run.done("saxs", 9, 3.0), *run.done("keep", 9, 3.0))
+    assert verdict_of(run) == ("succeeded", "", "")
+
+
+def test_without_a_rule_the_run_stops() -> None:
+    run = Run(chain("live")).open_all()
+    kill(run, "saxs", 1.0).tick(1.5)
+    assert run.state.stopping is not None
+    assert not run.decisions(RestartDecided)
+
+
+def test_what_is_joined_to_it_is_ended_and_started_with_it() -> None:
+    run = Run(restarted("sst", ["saxs", "keep"])).open_all().steps(atoms_md=5, pattern_saxs=4, pattern_keep=3)
+    kill(run, "saxs", 1.0)
+    assert run.ended == [(1.0, "saxs"), (1.0, "keep")], "a launcher may have left ranks"
+    assert run.started == ["md", "saxs", "keep"], "keep has not ended yet"
+    kill(run, "keep", 1.2)
+    assert run.started[3:] == ["saxs", "keep"]
+    assert {run.state.stages[name].attempt for name in ("saxs", "keep")} == {2}
+    assert run.state.stages["md"].attempt == 1
+
+
+def test_a_reader_that_fails_first_does_not_hide_its_writer() -> None:
+    """keep notices that saxs is gone before the end of saxs is known; only saxs has a rule."""
+    run = Run(restarted("sst", ["saxs", "keep"])).open_all().steps(atoms_md=5, pattern_saxs=4, pattern_keep=3)
+    run.feed(StreamTrouble(1.0, "pattern", "keep", "failed", "the writer died"), StageExited(1.0, "keep", 1, None))
+    assert not run.decisions(RestartDecided)
+    kill(run, "saxs", 1.1)
+    (decided,) = run.decisions(RestartDecided)
+    assert isinstance(decided, RestartDecided)
+    assert (decided.stage, decided.stages) == ("saxs", ["saxs", "keep"])
+
+
+def test_another_failure_stops_the_run() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5)
+    run.feed_together(StageExited(1.0, "md", 1, None), StageExited(1.0, "saxs", 1, None))
+    run.tick(3.0)
+    end_all(run, 3.0)
+    assert verdict_of(run)[:2] == ("failed", "md")
+
+
+def test_the_second_restart_waits_and_the_fourth_is_none() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=1)
+    kill(run, "saxs", 1.0)
+    for number, t in ((2, 20.0), (3, 60.0)):
+        run.feed(StreamProgress(t, "atoms", "saxs", "read", number, 0))
+        kill(run, "saxs", t)
+        assert run.status("saxs") == "restarting"
+        assert wake_at(run.state) == t + 10.0
+        run.tick(t + 9.9)
+        assert run.status("saxs") == "restarting"
+        run.tick(t + 10.0)
+        assert run.status("saxs") == "starting"
+    kill(run, "saxs", 90.0).tick(91.0)
+    end_all(run, 91.0)
+    assert "it was not started again: it was started again 3 times: `on_failure.times` is 3" in run.verdict.reason
+
+
+def test_only_the_restarts_within_a_time_count() -> None:
+    run = live(times=1, within_s=30.0).steps(atoms_md=9, atoms_saxs=1)
+    kill(run, "saxs", 1.0)
+    run.feed(StreamProgress(40.0, "atoms", "saxs", "read", 2, 0))
+    kill(run, "saxs", 40.0).tick(50.0)
+    assert run.state.stages["saxs"].attempt == 3
+    run.feed(StreamProgress(51.0, "atoms", "saxs", "read", 3, 0))
+    kill(run, "saxs", 52.0).tick(53.0)
+    end_all(run, 53.0)
+    assert "it was started again 1 time within 30.0 s" in run.verdict.reason
+
+
+def test_a_crash_in_the_same_step_is_not_tried_a_third_time() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4)
+    run.feed(StageExited(1.0, "saxs", 1, None)).tick(1.5)
+    assert run.state.stages["saxs"].attempt == 2
+    run.feed(StageExited(2.0, "saxs", 1, None)).tick(3.0)
+    end_all(run, 3.0)
+    assert "it was not started again: step 4 ends it: ended with exit code 1 both times" in run.verdict.reason
+
+
+def test_a_signal_from_outside_has_nothing_to_do_with_the_step() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4)
+    kill(run, "saxs", 1.0)
+    kill(run, "saxs", 2.0).tick(12.0)
+    assert run.state.stages["saxs"].attempt == 3
+
+
+def test_a_crash_after_a_signal_from_outside_is_tried_again() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4)
+    kill(run, "saxs", 1.0)
+    run.feed(StageExited(2.0, "saxs", None, signal.SIGSEGV)).tick(2.5).tick(13.0)
+    assert run.state.stages["saxs"].attempt == 3
+    run.feed(StageExited(14.0, "saxs", 1, None)).tick(15.0)
+    end_all(run, 15.0)
+    assert "step 4 ends it: ended with exit code 1; the time before it was killed by signal 11" in run.verdict.reason
+
+
+def test_the_step_deadline_ends_it_for_that() -> None:
+    plan = restarted("live", ["saxs"])
+    plan = plan.model_copy(update={"deadlines": plan.deadlines.model_copy(update={"step": 5.0})})
+    run = Run(plan).open_all().steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4, pattern_keep=4)
+    run.feed(StreamProgress(5.5, "atoms", "md", "write", 20, 0)).tick(12.0).tick(12.5)
+    assert run.decisions(DeadlinePassed)
+    assert not run.decisions(StopRequested)
+    assert run.ended == [(12.5, "saxs")]
+    run.tick(13.0).tick(20.0)
+    assert run.status("saxs") == "restarting", "it is ended once"
+    kill(run, "saxs", 20.6)
+    assert run.status("saxs") == "starting"
+
+
+def test_ctrl_c_while_it_waits_ends_the_run() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=1)
+    kill(run, "saxs", 1.0)
+    run.feed(StreamProgress(2.0, "atoms", "saxs", "read", 2, 0))
+    kill(run, "saxs", 2.0)
+    run.feed(Interrupted(3.0, "SIGINT"))
+    end_all(run, 4.0)
+    assert run.verdict.state == "interrupted"
+    assert run.status("saxs") == "stopped"
+    assert run.started.count("saxs") == 2
+
+
+def test_a_writer_that_ends_meanwhile_has_lost_nothing() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=1)
+    kill(run, "saxs", 1.0)
+    run.feed(StreamProgress(2.0, "atoms", "saxs", "read", 2, 0))
+    kill(run, "saxs", 2.0)
+    run.feed(*run.done("md", 9, 3.0))
+    assert run.status("md") == "succeeded"
+    assert run.state.stopping is None
+
+
+@pytest.mark.parametrize("exited", [False, True])
+def test_a_stage_that_follows_and_has_begun_forbids_it(exited: bool) -> None:
+    plan = restarted("live", ["saxs"])
+    keep = plan.stage("keep").model_copy(update={"starts_after": ["saxs"]})
+    plan = plan.model_copy(update={"stages": [*plan.stages[:2], keep]})
+    run = Run(plan).open_all().steps(atoms_md=9, atoms_saxs=1)
+    if exited:
+        begun = replace(run.state.stages["keep"], started=0.5)
+        run.state = replace(run.state, stages={**run.state.stages, "keep": begun})
+    kill(run, "saxs", 1.0).tick(2.0)
+    assert (run.state.stopping is not None) is exited
+    assert ("keep reads what it has written, and has begun" in run.state.reason) is exited
+
+
+def test_the_records_alone_lead_to_the_same_state() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5)
+    facts = [event for event in run.decided if not isinstance(event, RestartDecided)]
+    kill(run, "saxs", 1.0)
+    decided = run.decisions(RestartDecided)
+    events = [*facts, *decided, StagesRestarted(1.0, ["saxs"], 2, 5)]
+    state = fold(initial_state(run.state.plan), events)
+    assert state.stages["saxs"].attempt == 2
+    assert state.restarting == ()
+    assert state.ends["atoms", "saxs", "read"].steps == 5
+    assert [each.first_step for each in state.attempts] == [5]

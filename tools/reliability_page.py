@@ -1,0 +1,82 @@
+"""Write docs/reliability.md from the cells that `make reliability` has run.
+
+python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HEAD = """# What was ended, and what became of it
+
+Written by `make reliability-page`; do not edit. Each cell is a run of its own: sim → work → keep, in which one stage is
+ended in one way at one place, with `on_failure: restart`.
+
+*Equal*: `wf compare` with an undisturbed run finds the same data, each step once: no step is lost, and none is there
+twice. *Replayed*: steps that the failed stage had finished and did again. *Decided*: from the failure to the decision
+to start again. *Gap*: from that decision until the stage had finished its next step; most of it is the start of its
+Python. What the rules promise: [when something fails, it goes on](how-to/go-on-after-a-failure.md).
+
+"""
+
+
+def row(cells: Sequence[Any]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(str(cell) for cell in cells)} |\n"
+
+
+def seconds(values: Sequence[float]) -> str:
+    """`0.02 s (0.31 s)`: the median, and the largest."""
+    return f"{statistics.median(values):.2f} s ({max(values):.2f} s)" if values else ""
+
+
+def restarts(cells: list[dict[str, Any]]) -> str:
+    """One row for each way of the streams and each end."""
+    text = "## One failure\n\n" + row(
+        ["streams", "end", "places", "equal", "replayed, most", "decided: median (most)", "gap"]
+    )
+    text += row(["---"] * 7)
+    groups = sorted({(cell["way"], cell["how"]) for cell in cells})
+    for way, how in groups:
+        here = [cell for cell in cells if (cell["way"], cell["how"]) == (way, how)]
+        equal = sum(cell["equal"] for cell in here)
+        decided = [cell["decided_s"] for cell in here if cell["decided_s"] is not None]
+        gaps = [cell["gap_s"] for cell in here if cell["gap_s"] is not None]
+        text += row(
+            [way, how, len(here), equal, max(cell["replayed"] for cell in here), seconds(decided), seconds(gaps)]
+        )
+    return text + f"\n{len(cells)} cells, {sum(cell['equal'] for cell in cells)} equal.\n\n"
+
+
+def kills(cells: list[dict[str, Any]]) -> str:
+    """Random kills, by their number in a run."""
+    text = "## kill -9 at random\n\nOf `work` or `keep`, when the simulation has written a random number of steps; "
+    text += "live streams, with a spool.\n\n"
+    text += row(["kills in a run", "runs", "equal", "stopped: the reader had taken its writer along", "other"])
+    text += row(["---"] * 5)
+    for count in sorted({cell["kills"] for cell in cells}):
+        ends = [cell["end"] for cell in cells if cell["kills"] == count]
+        known = [ends.count("equal"), ends.count("writer taken along")]
+        text += row([count, len(ends), *known, len(ends) - sum(known)])
+    return text + "\n"
+
+
+def main() -> None:
+    """Read the cells, write the page."""
+    source, target = map(Path, sys.argv[1:3])
+    cells = [json.loads(line) for line in source.read_text().splitlines()]
+    text = HEAD + restarts([cell for cell in cells if cell["table"] == "restart"])
+    text += kills([cell for cell in cells if cell["table"] == "kills"])
+    text += f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}.\n"
+    target.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

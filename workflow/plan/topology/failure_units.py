@@ -1,0 +1,173 @@
+"""Which stages are started again when one fails, and why some cannot be.
+
+A stage that fails takes with it what it had not passed on: the steps in the queues of its streams. So it is started
+again together with all stages that such streams join to it, its unit. A unit ends at streams that are kept, from which
+it reads again and to which it appends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from workflow.formats.step_files import is_numbered
+from workflow.plan.plan_model import RestartPlan
+from workflow.plan.plan_notes import Notes, Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.ports import JoinedStream
+from workflow.spec.file_formats import chosen_format
+from workflow.spec.suggest import listing
+
+
+def plan_restarts(
+    stages: Mapping[str, DeclaredStage],
+    streams: Mapping[str, JoinedStream],
+    paths: Mapping[str, str],
+    live: Collection[str],
+    notes: Notes,
+) -> dict[str, RestartPlan]:
+    """Stage → how it is restarted, of those that are. Notes the rules of `on_failure` that cannot work.
+
+    Args:
+        paths: stream → its path.
+        live: the streams that are read while they are written.
+    """
+    transient = [stream for stream in streams.values() if not is_kept(stream, paths[stream.name])]
+    found: dict[str, RestartPlan] = {}
+    for name, stage in stages.items():
+        rule = stage.spec.on_failure
+        if rule.do == "ignore":
+            _check_ignored(stage, stages, streams.values(), notes.problems)
+        if rule.do != "restart":
+            continue
+        unit = unit_of(name, list(stages), transient)
+        if problem := next(_obstacles(name, unit, stages, streams, transient, live), None):
+            notes.problems.add(f"stages.{name}.on_failure", *problem)
+            continue
+        anew = [each for each in unit if _reads_from_start(stages[each])]
+        found[name] = RestartPlan(
+            times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew)
+        )
+        others = [each for each in unit if each != name]
+        together = f", together with {listing(others)}" if others else ""
+        where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
+        notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}")
+    return found
+
+
+def is_kept(stream: JoinedStream, path: str) -> bool:
+    """Whether its steps can be read again, and more be appended."""
+    return stream.engine.traits.resumable and not is_numbered(path)
+
+
+def is_spooled(stream: JoinedStream) -> bool:
+    """Whether a stage of wf's keeps the steps of a live stream."""
+    return stream.spec.spool is not None and stream.engine.traits.queued
+
+
+def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStream]) -> list[str]:
+    """The stages that are started again with this one, itself included.
+
+    The readers of a stream that a unit writes lose their writer. The writer of one that a unit reads has to write its
+    steps again, unless they are in a spool.
+    """
+    unit, grown = {stage}, True
+    while grown:
+        more: set[str] = set()
+        for stream in transient:
+            writer, readers = stream.writer, {port.stage for port in stream.readers}
+            if writer is not None and writer.stage in unit:
+                more |= readers
+            if writer is not None and readers & unit and not is_spooled(stream):
+                more.add(writer.stage)
+        grown = not more <= unit
+        unit |= more
+    return [name for name in order if name in unit]
+
+
+def _obstacles(
+    name: str,
+    unit: list[str],
+    stages: Mapping[str, DeclaredStage],
+    streams: Mapping[str, JoinedStream],
+    transient: Collection[JoinedStream],
+    live: Collection[str],
+) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to type next) for each reason why a unit cannot be started again."""
+    for member in unit:
+        why, hint = _why_not(stages[member], streams.values(), live)
+        if why and member == name:
+            yield f"{name} cannot be started again: it {why}", hint
+        elif why:
+            through = next(stream for stream in transient if member in {port.stage for port in stream.ports})
+            yield (
+                f"{name} cannot be started again without {member}, because nothing is kept of stream {through.name}: "
+                f"{member} {why}",
+                f"keep its steps: `--set streams.{through.name}.{_keep_key(through)}`",
+            )
+
+
+def _keep_key(stream: JoinedStream) -> str:
+    """What keeps the steps of a stream."""
+    return "spool=auto" if stream.engine.traits.queued and stream.spec.queue.when_full == "block" else "via=bp5"
+
+
+def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Collection[str]) -> tuple[str, str]:
+    """Why this stage cannot be started again, as the rest of a sentence, and what to type next; empty: it can."""
+    read = [stream for stream in streams if stage.name in {port.stage for port in stream.readers}]
+    written = [stream for stream in streams if stream.writer is not None and stream.writer.stage == stage.name]
+    stop = "use `on_failure: stop`"
+    if any(stream.engine.traits.shares_launch for stream in [*read, *written]):
+        return "shares its launch line with other stages", stop
+    if stage.component is not None and stage.component.restarts is None:
+        what = "simulation" if stage.component.kind == "simulation" else "component"
+        return f"runs {what} `{stage.component.component}`, which cannot go on where it was", stop
+    if not read:
+        return "reads no stream, so that wf does not know where it was", stop
+    for stream in read:
+        if is_spooled(stream) and stream.spec.queue.when_full == "discard":
+            key = f"streams.{stream.name}.queue.when_full"
+            why = f"reads {stream.name}, of which steps may be discarded: nobody knows which ones it had"
+            return why, f"let none be discarded: `--set {key}=block`"
+        if is_spooled(stream) and not stage.spec.uses_stage:
+            why = f"reads {stream.name} by SST without workflow.stage, and would have to read its spool by BP5"
+            return why, f"let it read a file: `--set streams.{stream.name}.via=bp5`"
+    for stream in written:
+        engine = stream.engine.traits
+        if not engine.in_memory and not engine.resumable:
+            why = f"writes {stream.name} by {engine.name}, to which a second attempt cannot append"
+            return why, f"use another file: `--set streams.{stream.name}.via=bp5`"
+        if not stage.spec.uses_stage and stream.name in live:
+            return f"writes {stream.name} without workflow.stage, so that its readers would get steps twice", stop
+    if written and stage.spec.output.files == "each_step":
+        why = "writes a file for each step, which a second attempt would write anew"
+        return why, f"use `--set stages.{stage.name}.output.files=one`"
+    return "", ""
+
+
+def _reads_from_start(stage: DeclaredStage) -> bool:
+    """Whether a new attempt reads from the first step: of an unchanged program nobody knows at which step it was."""
+    if stage.component is None:
+        return not stage.spec.uses_stage
+    form = chosen_format(stage.component, stage.parameters)
+    return stage.component.restarts == "from_start" or (form is not None and not form[1].appends)
+
+
+def _check_ignored(
+    stage: DeclaredStage,
+    stages: Mapping[str, DeclaredStage],
+    streams: Collection[JoinedStream],
+    problems: Problems,
+) -> None:
+    """A stage can be left out when no other needs its data."""
+    for stream in streams:
+        if stream.writer is None or stream.writer.stage != stage.name:
+            continue
+        needs = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do != "ignore"]
+        needs = [each for each in needs if not stages[each].is_optional]
+        if needs:
+            problems.add(
+                f"stages.{stage.name}.on_failure",
+                f"the others cannot go on without {stage.name}: {listing(needs)} "
+                f"read{'s' if len(needs) == 1 else ''} its stream {stream.name}",
+                "let those that read from it be ignored too, or use `restart`",
+            )

@@ -1,0 +1,64 @@
+"""Whether stages are started again after a failure, or why not. Pure.
+
+A failure that comes back at the same step is one of the program or of its data: it would come back again. A signal from
+outside is not: nothing says that the step has to do with it.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from workflow.formatting import duration, plural
+from workflow.run.lifecycle_events import RestartDecided
+from workflow.run.state import RunState
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | str:
+    """The restart that follows from the failure of a stage, or why there is none; "" where its rule is to stop."""
+    rule = state.plan.stage(culprit).restart
+    if rule is None:
+        return ""
+    spools = {state.plan.stream(end.stream).spool for name in rule.stages for end in state.plan.stage(name).ends}
+    if gone := [name for name in state.failed if name in spools]:
+        return f"{gone[0]}, which kept its steps, has failed"
+    if others := [name for name in state.failed if name not in rule.stages and not state.plan.stage(name).optional]:
+        return f"{others[0]} has failed, too"
+    if begun := [
+        each.name
+        for each in state.plan.stages
+        if {*each.starts_after} & {*rule.stages} and state.stages[each.name].started
+    ]:
+        return f"{begun[0]} reads what it has written, and has begun"
+    reason, step = state.stages[culprit].reason, current_step(state, culprit)
+    before = [each for each in state.restarts if each.stages == rule.stages]
+    counted = [each for each in before if rule.within_s is None or t - each.t <= rule.within_s]
+    outside = state.stages[culprit].signal in _FROM_OUTSIDE
+    last = before[-1] if before else None
+    if last is not None and (last.stage, last.step) == (culprit, step) and not outside and not last.from_outside:
+        again = " both times" if last.reason == reason else f"; the time before it {last.reason}"
+        return f"step {step} ends it: {reason}{again}"
+    if len(counted) >= rule.times:
+        within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
+        return f"it was started again {plural(len(counted), 'time')}{within}: `on_failure.times` is {rule.times}"
+    at = t if not before else t + rule.backoff_s
+    return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside)
+
+
+def current_step(state: RunState, name: str) -> int:
+    """The index of the step that a stage was at: the first one that it has not finished at all its inputs."""
+    return min((end.steps for end in state.ends_of(name) if end.side == "read"), default=0)
+
+
+def can_restart(state: RunState, name: str) -> bool:
+    """Whether a stage that hangs may be ended for it."""
+    return name in state.stages and state.plan.stage(name).restart is not None and state.stages[name].runs
+
+
+def due_restarts(state: RunState, t: float) -> list[RestartDecided]:
+    """Those that were decided, all of whose stages have ended, and whose time has come."""
+    return [
+        each for each in state.restarting
+        if t >= each.at and not any(state.stages[name].runs for name in each.stages)
+    ]  # fmt: skip
