@@ -39,6 +39,7 @@ def test_three_figures(value: float, text: str) -> None:
 
 def test_a_moment_is_local_time() -> None:
     assert formatting.moment(datetime(2026, 11, 22, 3, 4, 5).timestamp()) == "2026-11-22 03:04:05"
+    assert formatting.clock_time(datetime(2026, 11, 22, 13, 4, 5).timestamp()) == "13:04:05"
 
 
 def test_the_others() -> None:

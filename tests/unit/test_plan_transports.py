@@ -369,9 +369,11 @@ def test_the_reason_says_why_memory_is_closed(plan_of: Planner, seen: dict[str, 
         ("ucx", "`make adios2-mpi` builds one with ucx and rdma, then run `.venv-mpi/bin/wf`; or `transport: auto`"),
     ],
 )
-def test_the_way_out_of_a_build_without_a_transport(plan_of: Planner, asked: str, hint: str) -> None:
+@pytest.mark.parametrize("parallel", [False, True])
+def test_the_way_out_of_a_build_without_a_transport(plan_of: Planner, asked: str, hint: str, parallel: bool) -> None:
+    """One with MPI may come from anywhere: it need not be that of `make adios2-mpi`."""
     with pytest.raises(SpecError) as caught:
-        plan_of(sets=(f"streams.positions.transport={asked}",), site=site(["tcp"]))
+        plan_of(sets=(f"streams.positions.transport={asked}",), site=site(["tcp"], parallel_adios2=parallel))
     assert [(each.key, each.hint) for each in caught.value.problems] == [("streams.positions.transport", hint)]
 
 

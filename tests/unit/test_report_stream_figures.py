@@ -92,6 +92,16 @@ def test_a_stream_that_is_open_and_has_no_step_has_no_rate(tmp_path: Path) -> No
     assert (stream.first_step, stream.last_step, stream.complete) == (None, None, None)
 
 
+def test_steps_that_never_arrived_at_a_reader_that_is_gone(tmp_path: Path) -> None:
+    """one has ended without closing the stream, and two lives: it may still take its steps."""
+    seen = [
+        event("stream_progress", 4, stream="atoms", stage=stage, side=side, steps=steps, bytes=0)
+        for stage, side, steps in (("md", "write", 5), ("one", "read", 2), ("two", "read", 3))
+    ]
+    stream = stream_of(tmp_path, None, [*seen, event("stage_exited", 5, stage="one", code=0, signal=None)])
+    assert [reader.lost for reader in stream.readers] == [3, None]
+
+
 def test_what_the_plan_says_of_a_stream(tmp_path: Path) -> None:
     plan = fan()
     changed = plan.streams[0].model_copy(update={"step_size": 100, "queue_memory": 300})

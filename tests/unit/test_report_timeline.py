@@ -8,6 +8,7 @@ from workflow.formats.sides import Side
 from workflow.report.build.timeline import (
     INTERVALS,
     MOST_STEPS,
+    SHORTEST_S,
     ActivitySpan,
     cpu_shares,
     data_rates,
@@ -124,6 +125,7 @@ def test_computing_after_the_last_step_is_drawn_where_it_counts_as_computing(
 ) -> None:
     found = StageMetrics(compute_after_s=4.0, ended=9.0)
     assert make_lane(part(state=state), found, 0.0, 10.0).spans == spans
+    assert make_lane(part(state=state), StageMetrics(compute_after_s=SHORTEST_S, ended=9.0), 0.0, 10.0).spans == []
 
 
 def test_a_lane_without_metrics_shows_the_cpu() -> None:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chains import Way, chain
-from workflow.run.events import Event, StageCut, StageExited, StageStarted, StreamClosed, StreamOpened, StreamProgress
+from workflow.run.events import (
+    Event,
+    StageCut,
+    StageExited,
+    StageStarted,
+    StreamClosed,
+    StreamOpened,
+    StreamProgress,
+    StreamTrouble,
+)
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.completion_check import why_incomplete
+from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.spec.models.pipeline import Queue
 
 WELL = "ended with exit code 0, but "
@@ -127,3 +136,27 @@ def test_fewer_steps_than_a_component_declares_are_a_failure_unless_it_was_stopp
     assert why_incomplete(of_declared_steps(steps=4), "saxs") == "", "it has read all that there was"
     assert why_incomplete(of_declared_steps(), "md") == ""
     assert why_incomplete(of_declared_steps(StageCut(5, "md"), steps=4), "md") == ""
+
+
+def test_what_its_program_said_of_a_stream_that_it_could_not_open() -> None:
+    state = pair(StreamTrouble(5, "atoms", "saxs", "other", "no such file"), exited("saxs"))
+    assert why_incomplete(state, "saxs") == WELL + "never opened atoms: no such file"
+
+
+def test_a_writer_is_judged_when_its_readers_have_taken_all_or_are_gone() -> None:
+    """SST drops the steps of a reader that is gone: the writer ends with exit code 0 all the same."""
+    written = pair(opened("md"), opened("saxs"), stepped("saxs", 1), closed("md", 3), exited("md"))
+    assert why_incomplete(written, "md") is None
+    assert through_reader(written, "md") == ""
+    assert why_incomplete(fold(written, [closed("saxs", 3)]), "md") == ""
+    lost = fold(written, [exited("saxs")])
+    assert why_incomplete(lost, "md") == WELL + "2 of 3 steps of atoms never arrived at saxs"
+    assert through_reader(lost, "md") == "saxs"
+
+
+@pytest.mark.parametrize(("code", "signal"), [(1, None), (None, 9)])
+def test_a_writer_that_failed_by_itself_did_not_fail_through_its_reader(code: int | None, signal: int | None) -> None:
+    events = [opened("md"), opened("saxs"), stepped("saxs", 1), closed("md", 3), exited("saxs")]
+    failed = pair(*events, StageExited(9, "md", code, signal))
+    assert through_reader(failed, "md") == ""
+    assert through_reader(pair(*events[:-2], exited("saxs"), exited("md")), "md") == "", "it left its stream open"

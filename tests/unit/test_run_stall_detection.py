@@ -17,10 +17,10 @@ from workflow.run.events import (
     StreamOpening,
     StreamProgress,
 )
-from workflow.run.lifecycle_events import StageOpen, StageSucceeded
+from workflow.run.lifecycle_events import StageOpen, StageSilent, StageSucceeded
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
+from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, warning_text
 
 SINCE, NOW = 100.0, 400.0
 OPEN: list[Event] = [
@@ -186,3 +186,9 @@ def test_a_stage_has_its_turn_since_the_step_that_it_has_not_taken(
     chain_of = "keep waits for step 2 of pattern (queue 0/2); saxs has been computing for"
     assert [(stall.stage, stall.since) for stall in first] == ([] if since is None else [("saxs", since)])
     assert all(stall.chain.startswith(chain_of) for stall in first)
+
+
+@pytest.mark.parametrize(("left", "what"), [(False, "step"), (True, "sign of work")])
+def test_a_warning_says_what_is_missing_and_for_how_long(left: bool, what: str) -> None:
+    warning = StageSilent(700.0, "md", 100.0, "md has been computing", left)
+    assert warning_text(warning) == f"no {what} for 10 min 00 s: md has been computing"

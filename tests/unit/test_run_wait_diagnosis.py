@@ -12,18 +12,20 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageStarted,
+    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
     StreamOpening,
     StreamProgress,
     StreamTrouble,
+    StreamWaiting,
 )
 from workflow.run.lifecycle_events import StageFailed, StageOpen
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.failure_origin import blame, lost_writers
-from workflow.run.verdict.wait_diagnosis import diagnose, waits_for
+from workflow.run.verdict.wait_diagnosis import diagnose, waits_for, waits_of
 from workflow.run.verdict.wait_graph import Wait
 
 STAGES = ("md", "saxs", "keep")
@@ -113,6 +115,22 @@ def test_analysis_that_writes_seldom_waits_for_its_input() -> None:
     wait = waits_for(state, "saxs")
     assert wait is not None
     assert wait.text == "waits for step 41 of atoms (queue 0/2)"
+
+
+def test_a_reader_that_nobody_planned_is_named_where_its_writer_is_concerned() -> None:
+    stranger = StrangeReader(7, "md", ["atoms"], "10.0.0.7 port 4711")
+    text = "saxs waits for step 1 of atoms (queue 0/2); md has been busy for 9.0 s without a first step"
+    assert diagnose(moment(*opened(), stranger), "saxs", 9) == ("md", f"{text}; {stranger.text}")
+    assert diagnose(moment(*opened(), replace(stranger, stage="keep")), "saxs", 9) == ("md", text)
+    full = [at(5, "atoms", "saxs", 1), at(6, "atoms", "md", 3)]
+    cause, text = diagnose(moment(*opened(), *full, stranger), "md", 9)
+    assert (cause, text.rpartition("; ")[2]) == ("saxs", stranger.text), "the waiting stage itself"
+
+
+def test_a_stage_that_was_killed_in_a_call_waits_for_nobody() -> None:
+    waiting = moment(*opened(), StreamWaiting(2, "atoms", "saxs", "read", 0, True))
+    assert [wait.stage for wait in waits_of(waiting, "saxs")] == ["md"]
+    assert waits_of(fold(waiting, [StageExited(3, "saxs", None, 9)]), "saxs") == ()
 
 
 def test_stage_that_ended_waits_for_nobody() -> None:

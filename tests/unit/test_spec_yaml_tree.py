@@ -35,7 +35,8 @@ def place(root: Node, *path: str | int) -> tuple[int, int]:
         ("1_000", "1_000"), ("1e-3", 1e-3), ("1.", 1.0), (".5", 0.5), ("+1.5E3", 1500.0), ("-.inf", -math.inf),
         ("12:30", "12:30"), ("1.2.3", "1.2.3"),
         ("2026-10-01", "2026-10-01"), ("'12'", "12"), ('"true"', "true"), ("!!str 12", "12"),
-        ("!!float 1", 1.0), ("! 12", "12"), ("=", "="), ("0b1", "0b1"), ("", None),
+        ("!!float 1", 1.0), ("!!float .5", 0.5), ("!!int 1", 1), ("!!bool true", True), ("!!null ~", None),
+        ("9" * 100, 10**100 - 1), ("! 12", "12"), ("=", "="), ("0b1", "0b1"), ("", None),
     ],
 )  # fmt: skip
 def test_scalars_are_those_of_yaml_1_2(text: str, expected: object) -> None:
@@ -171,6 +172,13 @@ def refused(text: str | bytes) -> tuple[int, int, str]:
 )
 def test_only_tags_of_the_core_schema_that_fit_are_allowed(tagged: str, tag: str) -> None:
     assert refused(f"a:\n  b: {tagged}") == (2, 6, f"the tag `{tag}` is not allowed here")
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"), [("true", "float"), ("x", "float"), ("1.5", "int"), ("true", "int"), ("1", "bool"), ("0", "null")]
+)
+def test_a_value_that_is_not_what_its_tag_says(text: str, tag: str) -> None:
+    assert refused(f"a: !!{tag} {text}") == (1, 4, f"'{text}' is no !!{tag}")
 
 
 def test_tags_that_fit_change_nothing() -> None:
