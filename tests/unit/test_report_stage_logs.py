@@ -112,3 +112,15 @@ def test_following_is_cheap_and_misses_nothing(run_dir: Path, monkeypatch: pytes
         "── md stdout ──", "one", "two", "── md stderr ──", "warned",
         "keep: only now", "md: three and a half", "md: four",
     ]  # fmt: skip
+
+
+def test_each_attempt_of_a_stage_has_its_logs(run_dir: Path) -> None:
+    name = next(path.name for path in sorted((run_dir / "stages").iterdir()))
+    for number in (2, 10):
+        folder = run_dir / "stages" / name / f"attempt-{number}"
+        folder.mkdir()
+        (folder / "stdout.log").write_text(f"this is attempt {number}\n")
+    lines = list(stage_logs.last_logs(run_dir, name, 20))
+    assert lines[-4:] == [
+        f"── {name} attempt-2 stdout ──", "this is attempt 2", f"── {name} attempt-10 stdout ──", "this is attempt 10",
+    ]  # fmt: skip

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.installation import install_command
-from workflow.report.read.metrics_file import read_metrics
-from workflow.report.read.run_records import SUFFIX
+from workflow.report.read.run_records import SUFFIX, read_records
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
 from workflow.run.run_names import find_run
 
@@ -46,9 +45,9 @@ def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """
     columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
-        [path.parent.name, step.stream.removesuffix(SUFFIX), *(getattr(step, column) for column in columns[2:])]
-        for path in sorted((find_run(run) / "stages").glob("*/metrics.jsonl"))
-        for step in read_metrics(path).steps
+        [stage, step.stream.removesuffix(SUFFIX), *(getattr(step, column) for column in columns[2:])]
+        for stage, metrics in sorted(read_records(find_run(run)).metrics.items())
+        for step in metrics.steps
     ]
     return _pandas().DataFrame(rows, columns=columns)
 

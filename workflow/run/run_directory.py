@@ -184,6 +184,12 @@ def attempt_dir(run_dir: Path, stage: str, attempt: int) -> Path:
     return folder if attempt == 1 else folder / f"attempt-{attempt}"
 
 
+def attempts(run_dir: Path, stage: str) -> list[Path]:
+    """The folders of all attempts of a stage that have begun, in order."""
+    later = stage_dir(run_dir, stage).glob("attempt-*")
+    return [stage_dir(run_dir, stage), *sorted(later, key=lambda folder: int(folder.name.removeprefix("attempt-")))]
+
+
 def group_dir(run_dir: Path, group: str) -> Path:
     """Where the files of a launch line of several stages are."""
     return run_dir / "launches" / group

@@ -125,6 +125,7 @@ def key_facts(report: Report) -> list[KeyFact]:
     run = report.run
     volume = total_text(report) if report.streams else ""
     limited_by = run.limited_by or (NOT_KNOWN if run.limit_unknown else "")
+    restarts = ", ".join(dict.fromkeys(restart.stage for restart in report.restarts))
     facts = [
         KeyFact("started", moment(run.started), "started"),
         KeyFact("took", duration(run.wall_s), "took"),
@@ -132,6 +133,7 @@ def key_facts(report: Report) -> list[KeyFact]:
         KeyFact("data streamed", volume, "data streamed"),
         KeyFact("limited by", limited_by, run.limit_unknown or run.limit_evidence or LIMIT_HINT),
         KeyFact("overlap", "" if run.overlap is None else percent(run.overlap), OVERLAP_HINT),
+        KeyFact("started again", restarts, "stages that had failed, and went on at the step where they were"),
         KeyFact("params", parameters_line(report.params), "parameters of the pipeline"),
         KeyFact("tags", ", ".join(report.tags), "added to the run by users"),
     ]

@@ -14,6 +14,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_status import is_over
 from workflow.run.lease import LeaseWatch
 from workflow.run.observe.sst_log import is_chatter
+from workflow.run.run_directory import attempts
 from workflow.run.run_names import is_run
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
@@ -83,6 +84,8 @@ def follow_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False)
     while True:
         # Asked before reading: what a stage wrote before the run ended is then read in the last round.
         over = is_over(run_dir, watch.look(time.monotonic()))
+        known = {output.path for output in outputs}
+        outputs += [output for output in _outputs(run_dir, stage, raw) if output.path not in known]
         for output in outputs:
             yield from (f"{output.stage}: {line}" for line in output.new_lines(half=over))
         if over:
@@ -95,13 +98,16 @@ class _Output:
     """One file of one stage, read up to `position`."""
 
     path: Path
+    stage: str
     raw: bool
     position: int = 0
     interruption: Interruption = field(default_factory=Interruption)
 
     @property
-    def stage(self) -> str:
-        return self.path.parent.name
+    def title(self) -> str:
+        """The stage, with its attempt where that is not the first one: `pdf attempt-2 stderr`."""
+        folder = self.path.parent.name
+        return f"{self.stage} {'' if folder == self.stage else f'{folder} '}{self.path.stem}"
 
     def new_lines(self, half: bool) -> Iterator[str]:
         """What was added since the last call; without `half`, a line that is still being written stays for later."""
@@ -133,7 +139,7 @@ class _Output:
 
 def _last(output: _Output, lines: int, half: bool) -> list[str]:
     text = deque(output.new_lines(half), maxlen=lines)
-    return [f"── {output.stage} {output.path.stem} ──", *text] if text else []
+    return [f"── {output.title} ──", *text] if text else []
 
 
 def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
@@ -143,4 +149,4 @@ def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
         hint = f"`{stage}` is a run: `wf logs --run {stage}`" if is_run(stage) else near
         raise RunError(f"{run_dir.name} has no stage `{shortened(stage)}`", hint)
     names = stages if stage is None else [stage]
-    return [_Output(run_dir / "stages" / name / file, raw) for name in names for file in FILES]
+    return [_Output(folder / file, name, raw) for name in names for folder in attempts(run_dir, name) for file in FILES]
