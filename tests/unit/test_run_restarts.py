@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.chains import Way, chain
+from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
 from workflow.run.events import Interrupted, StageExited, StagesRestarted, StreamProgress, StreamTrouble
@@ -166,6 +166,40 @@ def test_ctrl_c_while_it_waits_ends_the_run() -> None:
     assert run.verdict.state == "interrupted"
     assert run.status("saxs") == "stopped"
     assert run.started.count("saxs") == 2
+
+
+def spooled() -> Run:
+    """The chain by SST; atoms has a spool, of which saxs and keep are independent."""
+    plan = restarted("sst", ["saxs", "keep"])
+    atoms = plan.streams[0].model_copy(update={"spool": "atoms-spool", "readers": ["saxs", "atoms-spool"]})
+    spool = make_stage(
+        "atoms-spool", ["relay"], [make_end("atoms", "read"), make_end("atoms-spool", "write", "live")],
+        added="spool", optional=True,
+    )  # fmt: skip
+    kept = make_stream("atoms-spool", "atoms-spool", [], "live")
+    streams, stages = [atoms, plan.streams[1], kept], [*plan.stages, spool]
+    run = Run(plan.model_copy(update={"streams": streams, "stages": stages})).open_all()
+    return run.steps(atoms_md=5, atoms_saxs=4, **{"atoms_atoms-spool": 5}, pattern_saxs=4, pattern_keep=4)
+
+
+def test_a_reader_of_the_spool_does_not_outlive_it() -> None:
+    run = spooled()
+    kill(run, "saxs", 1.0)
+    kill(run, "keep", 1.1)
+    assert run.state.ends["atoms", "saxs", "read"].from_spool
+    assert run.state.stopping is None
+    kill(run, "atoms-spool", 3.0)
+    end_all(run, 3.5)
+    assert run.verdict.stage == "atoms-spool"
+    assert "and saxs reads its steps from there" in run.verdict.reason
+
+
+def test_without_restarts_nobody_needs_the_spool() -> None:
+    run = spooled()
+    kill(run, "atoms-spool", 3.0).tick(10.0)
+    assert run.state.stopping is None
+    kill(run, "saxs", 11.0).tick(12.0)
+    assert "it was not started again: atoms-spool, which kept its steps, has failed" in run.state.reason
 
 
 def test_a_writer_that_ends_meanwhile_has_lost_nothing() -> None:

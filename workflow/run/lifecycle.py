@@ -51,7 +51,7 @@ from workflow.run.verdict.failure_checks import (
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
-from workflow.run.verdict.restarts import can_restart, due_restarts, next_restart
+from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, failed_taps
@@ -92,6 +92,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _check_counts(decisions)
         _check_end(decisions)
         if decisions.state.failed:
+            _check_spools(decisions)
             _look_after_failed_taps(decisions)
         _settle(decisions)
         if decisions.state.restarting:
@@ -324,6 +325,17 @@ def _check_end(decisions: Decisions) -> None:
                 decisions.t, f"stopped {left} before the end of the allocation ({end})", "", "end_of_allocation"
             )
         )
+
+
+def _check_spools(decisions: Decisions) -> None:
+    """Stop the run when a spool has failed from which a stage reads: no more steps would come, and nobody would say
+    so."""
+    if decisions.state.stopping is not None or decisions.state.failing is not None:
+        return
+    if (broken := broken_spool(decisions.state)) is not None:
+        spool, reader = broken
+        reason = f"{spool} {decisions.state.stages[spool].reason}, and {reader} reads its steps from there"
+        decisions.decide(StopRequested(decisions.t, reason, spool))
 
 
 def _look_after_failed_taps(decisions: Decisions) -> None:

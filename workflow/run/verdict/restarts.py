@@ -62,3 +62,13 @@ def due_restarts(state: RunState, t: float) -> list[RestartDecided]:
         each for each in state.restarting
         if t >= each.at and not any(state.stages[name].runs for name in each.stages)
     ]  # fmt: skip
+
+
+def broken_spool(state: RunState) -> tuple[str, str] | None:
+    """(spool, reader) where a spool has failed and a stage that was started again reads from it."""
+    for stream in state.plan.streams:
+        if stream.spool in state.failed:
+            for end in state.readers(stream.name):
+                if end.from_spool and end.closed is None:
+                    return stream.spool, end.stage
+    return None
