@@ -127,6 +127,10 @@ def test_what_is_not_certain_is_advice_or_left_to_the_run(tmp_path: Path) -> Non
 def test_variables_choose_what_counts(tmp_path: Path) -> None:
     variables = "{a: {shape: [10]}, b: {shape: [11]}}"
     planned(tmp_path, variables, "{path: out.h5part, variables: [a]}")
+    said = refusal(
+        tmp_path, "{a: {shape: [10]}, b: {shape: [11]}, c: {shape: [11]}}", "{path: a.h5part, variables: [a, b]}"
+    )
+    assert said.endswith("unclear which ones hold particles: a [10], b [11]")
     said = refusal(tmp_path, variables, "{path: out.bp, variables: [a, c]}")
     assert said == "stages.keep.with.variables: sim.field writes no `c`"
 
@@ -221,9 +225,7 @@ def test_advice_on_what_may_not_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("optional", "certain"), [("true", False), ("false", True)])
-def test_what_is_written_with_some_parameters_only_is_not_certain(
-    optional: str, certain: bool, tmp_path: Path
-) -> None:
+def test_what_is_written_with_some_parameters_only_is_not_certain(optional: str, certain: bool, tmp_path: Path) -> None:
     (tmp_path / "sim").mkdir()
     (tmp_path / "sim/program.py").touch()
     (tmp_path / "sim/component.yaml").write_text(
@@ -307,9 +309,9 @@ def test_which_arrays_hold_positions(name: str, shape: list[int | str] | None, c
 
 
 def test_species_are_the_folders_of_positions() -> None:
-    names = ["a/ions/position", "e/position/x", "e/position/y", "e/id", "/q/position/z"]
+    names = ["a/ions/position", "e/position/x", "e/position/y", "e/id", "/q/position/z", "Xe/position/x"]
     shapes: dict[str, list[int | str]] = {"a/ions/position": ["N", 3]}
     arrays = {name: PortVariable(shape=shapes.get(name, ["M"])) for name in names}
-    assert certain_species(arrays) == ["a/ions", "e", "q"]
+    assert certain_species(arrays) == ["a/ions", "e", "q", "Xe"]
     assert certain_species({"position": PortVariable(shape=["N", 3])}) == ["/"]
     assert certain_species({"position/x": PortVariable(shape=["N"]), **arrays})[:2] == ["/", "a/ions"]
