@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.support.planner import Planner, line_of, with_launcher
 from workflow.errors import SpecError
-from workflow.plan.placement.nodes import Demand, Range, node_count, place_nodes
-from workflow.plan.plan_model import Placement, Plan
+from workflow.plan.placement.nodes import Demand, Range, node_count, node_plan, nodes_needed, place_nodes
+from workflow.plan.plan_model import NodePlan, Placement, Plan
 from workflow.plan.plan_notes import Notes, Problems
+from workflow.site.queue_model import SiteCost
+from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 
@@ -169,11 +173,11 @@ def test_a_stage_that_starts_later_uses_the_first_gap_that_is_large_enough(plan_
 
 
 def placed(
-    demands: list[Demand], overlap: dict[str, int], site_nodes: int = 4, oversubscribe: bool = False
+    demands: list[Demand], overlap: dict[str, int], site_nodes: int = 4, oversubscribe: bool = False, gpus: int = 0
 ) -> tuple[list[Range], set[str], list[str]]:
     """The nodes of each stage, the stages on nodes in use, and the problems."""
     notes = Notes(Problems(Origins(Node({}, SourcePosition("p.yaml", 1, 1)))))
-    site = CLUSTER.model_copy(update={"nodes": site_nodes})
+    site = CLUSTER.model_copy(update={"nodes": site_nodes, "gpus_per_node": gpus})
     ranges, squeezed = place_nodes(demands, overlap, site, oversubscribe, notes)
     return [ranges[each.name] for each in demands], squeezed, [str(each) for each in notes.problems.found]
 
@@ -238,6 +242,92 @@ def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
     assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=1) == ([(0, 1)], set(), [])
 
 
+def test_nodes_that_are_written_and_needed_agree() -> None:
+    assert placed([replace(demand(0, 8), ranks_per_node=2)], {"a": 0}) == ([(0, 4)], set(), [])
+    assert placed([replace(demand(0, 10), ranks_per_node=2)], {"a": 0})[2] == [
+        "error: p.yaml:1:1: stages.a.place.ranks_per_node: 10 ranks, 2 on each node, need 5 nodes, and site cluster "
+        "has 4\n  more on each node, fewer ranks, or another `site:`"
+    ]
+    assert placed([replace(demand(0, 8, nodes=3), ranks_per_node=4)], {"a": 0})[2] == [
+        "error: p.yaml:1:1: stages.a.place.ranks_per_node: 8 ranks, 4 on each node, are on 2 nodes, not on 3\n"
+        "  remove it, or `nodes: 2`"
+    ]
+
+
+def with_gpus(position: int, ranks: int, each: int, **more: Any) -> Demand:
+    return replace(demand(position, ranks), gpus_per_rank=each, **more)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "each", "nodes"), [(2, 4, 2, 4), (2, 8, 1, 4), (3, 3, 2, 3), (3, 4, 2, 4), (4, 2, 1, 1)]
+)
+def test_as_many_ranks_on_a_node_as_have_gpus(gpus: int, ranks: int, each: int, nodes: int) -> None:
+    assert placed([with_gpus(0, ranks, each)], {"a": 0}, gpus=gpus) == ([(0, nodes)], set(), [])
+
+
+@pytest.mark.parametrize("oversubscribe", [False, True])
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "each", "said", "most"),
+    [
+        (2, 5, 2, "5 ranks × 2 GPUs = 10 GPUs, site cluster has 4 nodes × 2 GPUs = 8", "4 ranks"),
+        (
+            3, 6, 2, "6 ranks × 2 GPUs = 12 GPUs, site cluster has 4 nodes × 3 GPUs = 12, enough for 1 rank on each",
+            "4 ranks",
+        ),
+    ],
+)  # fmt: skip
+def test_more_ranks_than_have_gpus(gpus: int, ranks: int, each: int, said: str, most: str, oversubscribe: bool) -> None:
+    """A core may be shared, a GPU may not."""
+    _, _, problems = placed([with_gpus(0, ranks, each)], {"a": 0}, oversubscribe=oversubscribe, gpus=gpus)
+    assert problems == [f"error: p.yaml:1:1: stages.a.place.gpus_per_rank: {said}\n  use at most {most}"]
+
+
+def gpu_problems(plan_of: Planner, site: Site, *sets: str) -> list[tuple[str, str, str]]:
+    site = site.model_copy(update={"gpu_variable": "GPUS"})
+    with pytest.raises(SpecError) as caught:
+        plan_of(TWO_STAGES, site=site, sets=sets)
+    return [(each.key, each.message, each.hint) for each in caught.value.problems]
+
+
+def test_too_many_gpus_are_one_mistake(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"nodes": 1, "gpus_per_node": 3})
+    assert gpu_problems(plan_of, site, "stages.one.ranks=2", "stages.one.place.gpus_per_rank=2") == [
+        (
+            "stages.one.place.gpus_per_rank",
+            "2 ranks × 2 GPUs = 4 GPUs, site cluster has 1 node × 3 GPUs = 3, enough for 1 rank on each",
+            "use at most 1 rank",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "has", "way"),
+    [(1, "2", "fewer ranks with GPUs"), (2, "2 on a node", "stages on more nodes, or on nodes of their own")],
+)
+def test_gpus_that_stages_of_one_node_want_together(count: int, has: str, way: str, plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"nodes": count, "gpus_per_node": 2})
+    sets = ["stages.one.place.gpus_per_rank=2", "stages.two.place={share: one, gpus_per_rank: 1}"]
+    assert gpu_problems(plan_of, site, *sets) == [
+        (
+            "stages.two.place.gpus_per_rank",
+            f"3 GPUs are needed at the same time, site cluster has {has}: one 1 rank × 2 GPUs, two 1 rank × 1 GPU",
+            way,
+        )
+    ]
+
+
+def test_cores_may_be_oversubscribed_and_gpus_beside_them_not(plan_of: Planner) -> None:
+    """two needs five nodes for its cores, and gets the four of one, whose GPUs are all taken."""
+    site = CLUSTER.model_copy(update={"gpus_per_node": 2})
+    sets = (
+        "oversubscribe=true", "stages.one.ranks=8", "stages.one.place.gpus_per_rank=1", "stages.two.ranks=5",
+        "stages.two.place={share: one, cores_per_rank: 8, gpus_per_rank: 1}",
+    )  # fmt: skip
+    ((key, message, _),) = gpu_problems(plan_of, site, *sets)
+    assert key == "stages.two.place.gpus_per_rank"
+    assert message.startswith("4 GPUs are needed at the same time, site cluster has 2 on a node: one 2 ranks × 1 GPU")
+
+
 def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
     overlap = {"a": 0b110, "b": 0b101, "c": 0b011}
     hosts = [demand(0, 8), demand(1, 24)]
@@ -247,6 +337,15 @@ def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
     ranges, _, problems = placed([*hosts, demand(2, 9, nodes=4, home="b")], overlap)
     assert ranges[2] == (1, 4)
     assert problems == ["error: p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n  give at most 3"]
+    assert placed([*hosts, demand(2, 8, nodes=4, home="b")], overlap)[0][2] == (1, 4), "as many as there are"
+    few = replace(demand(2, 3, home="b"), ranks_per_node=3)
+    assert placed([*hosts, few], overlap) == ([(0, 1), (1, 4), (1, 2)], set(), [])
+    ranges, _, problems = placed([*hosts, replace(few, ranks=8, ranks_per_node=2)], overlap)
+    assert ranges[2] == (1, 4)
+    assert problems == [
+        "error: p.yaml:1:1: stages.c.place.ranks_per_node: b has 3 nodes to share, not 4\n"
+        "  more on each node, or fewer ranks"
+    ]
 
 
 def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
@@ -326,7 +425,22 @@ def test_what_to_reduce_where_the_cores_do_not_suffice(
 
 
 def test_nodes_are_counted() -> None:
-    assert node_count(Placement(nodes=[(1, 3), (5, 6)], ranks_per_node=1, cores=[], cores_per_rank=1)) == 3
+    scattered = Placement(nodes=[(1, 3), (5, 6)], ranks_per_node=1, cores=[], cores_per_rank=1)
+    assert node_count(scattered) == 3
+    assert nodes_needed([scattered, scattered.model_copy(update={"nodes": [(0, 2)]})]) == 6
+    assert nodes_needed([]) == 1
+
+
+def test_what_the_plan_keeps_of_a_node() -> None:
+    site = CLUSTER.model_copy(update={
+        "threads_per_core": 2, "reserved_cores": (0, 4), "others": (7,), "numa": [(0, 1, 2, 3), (4, 5, 6, 7)],
+        "gpus_per_node": 2, "gpu_variable": "GPUS", "cost": SiteCost(per_node_hour=1.5, unit="EUR"),
+    })  # fmt: skip
+    assert node_plan(site) == NodePlan(
+        cores=8, threads_per_core=2, reserved=[0, 4], others=[7], numa=[[0, 1, 2, 3], [4, 5, 6, 7]], gpus=2,
+        gpu_variable="GPUS", memory=2**33, price=1.5, price_unit="EUR",
+    )  # fmt: skip
+    assert node_plan(CLUSTER) == NodePlan(cores=8, memory=2**33), "what is not known is empty"
 
 
 TWO_STAGES = """
@@ -390,3 +504,82 @@ def test_gpus_of_lone_stages_are_counted(plan_of: Planner) -> None:
     for gpus, count in ((1, 1), (2, 0)):
         sets = ("stages.one.place.gpus_per_rank=1", f"stages.two.place.gpus_per_rank={gpus}")
         assert len(sharing_notes(plan_of(TWO_STAGES, site=site, sets=sets))) == count
+
+
+def stages_of(**stages: str) -> str:
+    return "\nstages:\n" + "".join(f"  {name}: {{command: [sh], {line}}}\n" for name, line in stages.items())
+
+
+def proposed_nodes(plan_of: Planner, site_nodes: int, streams: str = "", **stages: str) -> list[str]:
+    """What the message on too few cores proposes for `host`. The site has nodes of 8 cores."""
+    with pytest.raises(SpecError, match="cores are needed at the same time") as caught:
+        plan_of(stages_of(**stages) + streams, site=CLUSTER.model_copy(update={"nodes": site_nodes}))
+    (problem,) = caught.value.problems
+    return re.findall(r"or (\d+) nodes: `--set stages.host.place.nodes=\1`", problem.hint)
+
+
+@pytest.mark.parametrize(
+    ("site_nodes", "stages", "nodes"),
+    [
+        (2, {"host": "ranks: 8", "a": "ranks: 8, place: {share: host}"}, ["2"]),  # 4 and 4 on each
+        (1, {"host": "ranks: 8", "a": "ranks: 8, place: {share: host}"}, []),
+        (3, {"host": "ranks: 8", "a": "ranks: 10, place: {share: host}"}, ["3"]),  # 4 and 5 are too many
+        (2, {"host": "ranks: 8", "a": "ranks: 10, place: {share: host}"}, []),
+        (3, {"host": "ranks: 8", "a": "ranks: 20, place: {share: host}"}, []),  # 3 and 7 are too many
+        (4, {"host": "ranks: 8", "a": "ranks: 20, place: {share: host}"}, ["4"]),
+        (9, {"host": "ranks: 2", "a": "ranks: 14, place: {share: host}"}, ["2"]),
+        (9, {"host": "ranks: 2", "a": "ranks: 16, place: {share: host}"}, []),  # no more nodes than ranks
+        # All ranks of the guest stay on one node: 4 and 5 are too many, too.
+        (4, {"host": "ranks: 8", "a": "ranks: 5, place: {share: host, ranks_per_node: 5}"}, ["3"]),
+    ],
+)
+def test_how_many_nodes_have_the_cores_of_all_that_share_them(
+    site_nodes: int, stages: dict[str, str], nodes: list[str], plan_of: Planner
+) -> None:
+    assert proposed_nodes(plan_of, site_nodes, **stages) == nodes
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_nodes_of_other_stages_are_not_proposed(first: bool, plan_of: Planner) -> None:
+    """Of five nodes, `other` has two, wherever it stands in the file."""
+    for ranks, nodes in ((8, ["2"]), (10, ["3"]), (20, [])):
+        stages = {"host": "ranks: 8", "a": f"ranks: {ranks}, place: {{share: host}}"}
+        other = {"other": "ranks: 16"}
+        assert proposed_nodes(plan_of, 5, **(other | stages if first else stages | other)) == nodes
+
+
+def test_stages_that_follow_each_other_do_not_add_up(plan_of: Planner) -> None:
+    """b begins when the others have ended, and may have all cores of the two nodes."""
+    stages = {
+        "host": "ranks: 8, writes: {h: {io: h}}",
+        "a": "ranks: 8, place: {share: host}, writes: {a: {io: a}}",
+        "b": "ranks: 16, place: {share: host}, reads: {h: {io: h}, a: {io: a}}",
+    }
+    files = "streams:\n  h: {from: host, to: b.h, via: bp5}\n  a: {from: a, to: b.a, via: bp5}\n"
+    assert proposed_nodes(plan_of, 4, files, **stages) == ["2"]
+    assert proposed_nodes(plan_of, 4, files, first="ranks: 1", **stages) == ["2"]
+    stages["a"] = stages["a"].replace("8", "10")  # 4 and 5 on two nodes
+    assert proposed_nodes(plan_of, 4, files, first="ranks: 1", **stages) == ["3"]
+
+
+def test_a_guest_of_all_nodes_is_compared_with_their_cores(plan_of: Planner) -> None:
+    stages = {"host": "ranks: 8, place: {nodes: 2}", "a": "ranks: 16, place: {share: host}"}
+    with pytest.raises(SpecError, match="12 cores are needed at the same time, site cluster has 8 on a node: host 4"):
+        plan_of(stages_of(**stages), site=TWO_NODES)
+
+
+def test_the_last_of_several_stages_that_want_gpus_is_named(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"gpus_per_node": 2, "gpu_variable": "GPUS"})
+    guest = "ranks: 1, place: {share: host, gpus_per_rank: 1}"
+    with pytest.raises(SpecError) as caught:
+        plan_of(stages_of(host="ranks: 1, place: {gpus_per_rank: 1}", a=guest, b=guest), site=site)
+    assert [each.key for each in caught.value.problems] == ["stages.b.place.gpus_per_rank"]
+
+
+def test_a_rank_may_have_all_gpus_of_a_node(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"gpus_per_node": 2, "gpu_variable": "GPUS"})
+    (problem,) = gpu_problems(plan_of, site, *(f"stages.{name}.place.gpus_per_rank=2" for name in ("one", "two")),
+                              "stages.two.place.share=one")  # fmt: skip
+    assert problem[1].startswith("4 GPUs are needed at the same time, site cluster has 2 on a node")
+    fits = plan_of(TWO_STAGES, site=site, sets=("stages.one.place.gpus_per_rank=2",)).stage("one").placement
+    assert (fits.gpus, fits.gpus_per_rank, fits.threads_per_rank) == ([0, 1], 2, 0)

@@ -10,6 +10,8 @@ import pytest
 from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.core_set import format_cores
 from workflow.errors import SpecError
+from workflow.launch.launchers import launch_line
+from workflow.plan.launch_requests import stage_request
 from workflow.plan.placement.rank_cores import beside_devices, inside_domains, side_by_side
 from workflow.plan.plan_model import Placement, Plan
 from workflow.site.load_site import load_site
@@ -121,6 +123,7 @@ def test_nodes_follow_from_cores_and_gpus(plan_of: Planner) -> None:
     uneven = _plan(plan_of, "nodes=4", ranks=9)
     assert uneven.stage("walk").placement.nodes == [(0, 3)], "3 ranks on each of 3 nodes"
     assert "stage walk: 9 ranks, 3 on each node, use 3 of 4 nodes" in uneven.advice
+    assert not any("of 3 nodes" in line for line in _plan(plan_of, "nodes=3", ranks=9).advice)
 
 
 def test_what_does_not_fit_says_what_would(plan_of: Planner) -> None:
@@ -160,7 +163,23 @@ def test_adapters(plan_of: Planner) -> None:
     assert placed(plan_of, "nic=none", ranks=2).nics == []
     assert placed(plan_of, "nic=hsn1", ranks=2).nics == ["hsn1", "hsn1"]
     assert placed(plan_of, "cores_per_rank=7", ranks=2).nics == ["hsn0", "hsn1"]
+    assert placed(plan_of, "cores_per_rank=0", ranks=2).nics == [], "which one is near is not known"
     assert placed(plan_of, "nic=ib0", site=SITE).nics == ["ib0"], "a site that does not describe its adapters"
+
+
+def test_an_adapter_that_is_named_is_that_of_ranks_without_cores_too(plan_of: Planner) -> None:
+    assert placed(plan_of, "nic=hsn1 cores_per_rank=0", ranks=2).nics == ["hsn1", "hsn1"]
+    site = MACHINE.model_copy(update={"planes": ["rdma", "tcp"], "fabric": True})
+    sets = ("stages.walk.ranks=2", "stages.walk.place.nic=hsn1", "stages.walk.place.cores_per_rank=0")
+    plan = plan_of(sets=(*sets, "streams.positions.transport=rdma"), site=site)
+    assert launch_line(stage_request(plan.stage("walk"), plan)).env["FABRIC_IFACE"] == "hsn1"
+
+
+def test_a_gpu_without_a_known_adapter_leaves_the_choice_to_the_cores(plan_of: Planner) -> None:
+    first, *rest = NODE["gpus"]
+    site = MACHINE.model_copy(update={"gpus": [first.model_copy(update={"nic": None}), rest[2], *rest[:2]]})
+    place = placed(plan_of, "cores_per_rank=3 gpus_per_rank=1", ranks=2, site=site)
+    assert (parts(place), place.nics) == (["12-14", "1-3"], ["hsn1", "hsn0"])
 
 
 def test_a_stage_with_one_rank_on_another_node_is_started_there(plan_of: Planner) -> None:

@@ -222,3 +222,14 @@ def test_units_that_differ() -> None:
     assert said == "ana.in needs `x` as any type in Å, but sim.out writes it as float64 in nm: the units differ"
     (said,) = compare({"x": PortVariable(unit="nm")}, None, {"x": Variable(unit="m")})[1]
     assert said.startswith("the contract of stream s needs `x` as any type in m") and said.endswith("the units differ")
+
+
+def test_the_spelling_of_a_unit_is_that_of_the_stream() -> None:
+    contract, said = compare({"x": PortVariable(unit="angstrom")}, None, {"x": Variable(unit="Å")})
+    assert (said, contract.units) == ([], {"x": "Å"})
+
+
+@pytest.mark.parametrize(("written", "own"), [("nm", ""), ("", "nm")])
+def test_a_reader_is_compared_with_the_unit_that_the_writer_or_the_stream_declares(written: str, own: str) -> None:
+    (said,) = compare({"x": PortVariable(unit=written)}, {"x": PortVariable(unit="Å")}, {"x": Variable(unit=own)})[1]
+    assert said == "ana.in needs `x` as any type in Å, but sim.out writes it as any type in nm: the units differ"

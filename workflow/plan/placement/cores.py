@@ -78,7 +78,7 @@ def _placement(demand: Demand, bound: Bound, wish: StagePlace, ranges: Mapping[s
         threads_per_rank=wish.threads_per_rank or 0,
         gpus=bound.gpus,
         gpus_per_rank=demand.gpus_per_rank,
-        nics=choose_nics(wish.nic, _parts(bound.cores, ranks), _parts(bound.gpus, ranks), site),
+        nics=choose_nics(wish.nic, ranks, _parts(bound.cores, ranks), _parts(bound.gpus, ranks), site),
     )
 
 
@@ -123,7 +123,7 @@ def _choose_cores(
         gpus = [gpu for gpu in range(site.gpus_per_node) if gpu not in taken]
         ranks = _ranks_per_node(demand, ranges)
         fits_the_site = site.nodes == 1 or demand.nodes_on(site) <= site.nodes  # else it is noted already
-        if ranks * demand.gpus_per_rank > len(gpus) and demand.gpus_per_rank <= site.gpus_per_node and fits_the_site:
+        if ranks * demand.gpus_per_rank > len(gpus) and _has_gpus(demand, site):
             _note_too_few_gpus([*(each for each in beside if each.gpus_per_rank), demand], ranges, site, notes)
         chosen[demand.name] = bind_ranks(demand, ranks, wishes[demand.name], free, gpus, site)
         if ranks * demand.cores_per_rank > len(free) and _group(demand, site) not in crowded:
@@ -134,6 +134,11 @@ def _choose_cores(
                 _note_too_few_cores(together, ranges, more, site, oversubscribe, notes)
         group.append(demand)
     return chosen, crowded
+
+
+def _has_gpus(demand: Demand, site: Site) -> bool:
+    """Whether the site has the GPUs of a stage, for itself: else that is noted already."""
+    return demand.gpus_per_rank <= site.gpus_per_node and demand.ranks <= demand.ranks_with_gpus(site)
 
 
 def _parts(values: list[int], count: int) -> list[list[int]]:

@@ -66,6 +66,10 @@ class Demand:
         by_gpus = site.gpus_per_node // self.gpus_per_rank if self.gpus_per_rank else self.ranks
         return max(1, min(len(site.usable_cores) // max(1, self.cores_per_rank), by_gpus))
 
+    def ranks_with_gpus(self, site: Site) -> int:
+        """How many ranks the site has GPUs for, where each has some: those of a rank are on one node."""
+        return site.nodes * (site.gpus_per_node // self.gpus_per_rank)
+
 
 def find_homes(
     stages: Mapping[str, DeclaredStage],
@@ -173,13 +177,15 @@ def _check_count(demand: Demand, site: Site, oversubscribe: bool, notes: Notes) 
             f"site {site.site} has {site.nodes}",
             "more on each node, fewer ranks, or another `site:`",
         )
-    elif 0 < demand.gpus_per_rank <= site.gpus_per_node and demand.ranks * demand.gpus_per_rank > _gpus(site):
+    elif 0 < demand.gpus_per_rank <= site.gpus_per_node and demand.ranks > demand.ranks_with_gpus(site):
+        whole, left_over = divmod(site.gpus_per_node, demand.gpus_per_rank)
         problems.add(
             f"{key}.place.gpus_per_rank",
             f"{plural(demand.ranks, 'rank')} × {plural(demand.gpus_per_rank, 'GPU')} = "
             f"{demand.ranks * demand.gpus_per_rank} GPUs, site {site.site} has {plural(site.nodes, 'node')} × "
-            f"{plural(site.gpus_per_node, 'GPU')} = {_gpus(site)}",
-            f"use at most {_gpus(site) // demand.gpus_per_rank} ranks",
+            f"{plural(site.gpus_per_node, 'GPU')} = {site.nodes * site.gpus_per_node}"
+            + (f", enough for {plural(whole, 'rank')} on each" if left_over else ""),
+            f"use at most {plural(demand.ranks_with_gpus(site), 'rank')}",
         )
     elif count > site.nodes > 1 and not oversubscribe:
         total = demand.ranks * demand.cores_per_rank
@@ -189,10 +195,6 @@ def _check_count(demand: Demand, site: Site, oversubscribe: bool, notes: Notes) 
             f"site {site.site} has {site.nodes} nodes × {usable} cores = {site.nodes * usable}",
             f"use fewer ranks, or {OVERSUBSCRIBE}",
         )
-
-
-def _gpus(site: Site) -> int:
-    return site.nodes * site.gpus_per_node
 
 
 def _first_gap(count: int, taken: list[Range], site: Site) -> Range | None:
@@ -221,16 +223,15 @@ def _no_gap(demand: Demand, count: int, taken: list[Range], site: Site, oversubs
 
 def _guest(demand: Demand, host: Range, problems: Problems) -> Range:
     start, end = host
+    key, hint = "nodes", f"give at most {end - start}"
     if demand.nodes is None and demand.ranks_per_node is not None:
         wanted = math.ceil(demand.ranks / demand.ranks_per_node)
+        key, hint = "ranks_per_node", "more on each node, or fewer ranks"
     else:
         wanted = demand.nodes or min(end - start, demand.ranks)
     if wanted > end - start:
-        problems.add(
-            f"stages.{demand.name}.place.nodes",
-            f"{demand.home} has {plural(end - start, 'node')} to share, not {wanted}",
-            f"give at most {end - start}",
-        )
+        message = f"{demand.home} has {plural(end - start, 'node')} to share, not {wanted}"
+        problems.add(f"stages.{demand.name}.place.{key}", message, hint)
     used = min(end - start, wanted)
     return start, start + math.ceil(demand.ranks / math.ceil(demand.ranks / used))
 

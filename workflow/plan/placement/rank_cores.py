@@ -161,13 +161,15 @@ def cores_near(gpus: Sequence[int], site: Site) -> list[int] | None:
     return None if None in near or not near else sorted({core for cores in near for core in cores or ()})
 
 
-def choose_nics(wanted: str, cores: Sequence[Sequence[int]], gpus: Sequence[Sequence[int]], site: Site) -> list[str]:
-    """The network adapter of every rank of a node: that of its GPU, else the one nearest to its cores; [] is any."""
-    ranks = max(len(cores), len(gpus))
+def choose_nics(
+    wanted: str, ranks: int, cores: Sequence[Sequence[int]], gpus: Sequence[Sequence[int]], site: Site
+) -> list[str]:
+    """The network adapter of every rank of a node: that of its GPU, else the one nearest to its cores; [] is any.
+    `cores` and `gpus` are those of each rank, or empty."""
     if wanted == NONE or (wanted == AUTO and not site.nics):
         return []
     if wanted != AUTO:
-        return [wanted] * max(1, ranks)
+        return [wanted] * ranks
     names = []
     for rank in range(ranks):
         devices = [site.gpus[gpu].nic for gpu in gpus[rank]] if gpus and site.gpus else []
