@@ -10,10 +10,18 @@ import pytest
 from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
-from workflow.run.events import Interrupted, StageExited, StagesRestarted, StreamProgress, StreamTrouble
+from workflow.run.events import (
+    Interrupted,
+    StageExited,
+    StagesRestarted,
+    StageStarted,
+    StreamOpening,
+    StreamProgress,
+    StreamTrouble,
+)
 from workflow.run.lifecycle import wake_at
 from workflow.run.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
-from workflow.run.state import initial_state
+from workflow.run.state import Behind, EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
 
 
@@ -237,3 +245,79 @@ def test_the_records_alone_lead_to_the_same_state() -> None:
     assert state.restarting == ()
     assert state.ends["atoms", "saxs", "read"].steps == 5
     assert [each.first_step for each in state.attempts] == [5]
+
+
+def begun(run: Run, stages: list[str], first: int, t: float = 5.0, attempt: int = 2) -> RunState:
+    """The state when the next attempt of these stages has begun."""
+    decided = RestartDecided(4.0, stages[0], stages, "failed", first, 4.0)
+    return fold(run.state, [decided, StagesRestarted(t, stages, attempt, first)])
+
+
+def test_an_attempt_begins_as_before_the_start_but_for_what_was_finished() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5, pattern_saxs=5)
+    run.feed(StreamOpening(0.5, "atoms", "saxs", "read"))
+    state = begun(run, ["saxs"], 4)
+    stage, read = state.stages["saxs"], state.ends["atoms", "saxs", "read"]
+    assert (stage.name, stage.status, stage.attempt, stage.began) == ("saxs", "starting", 2, 0.0)
+    assert (stage.started, stage.pid, stage.killed) == (None, None, False)
+    assert (read.steps, read.bytes, read.due, read.reported) == (4, 32, 5.0, True)
+    assert (state.ends["pattern", "saxs", "write"].due, state.ends["pattern", "saxs", "write"].bytes) == (None, 32)
+    assert [each.attempt for each in state.attempts] == [2]
+    again = fold(state, [StageStarted(6.0, "saxs", 1), RestartDecided(7.0, "saxs", ["saxs"], "failed", 4, 7.0)])
+    assert again.stages["saxs"].killed, "it runs, and is ended"
+    again = fold(again, [StagesRestarted(8.0, ["saxs"], 3, 4)])
+    assert again.stages["saxs"].began == 0.0, "the start of the first attempt"
+    assert [each.attempt for each in again.attempts] == [2, 3]
+
+
+def test_nothing_was_finished() -> None:
+    state = begun(live().steps(atoms_md=2), ["saxs"], 0)
+    read = state.ends["atoms", "saxs", "read"]
+    assert (read.steps, read.bytes, read.due) == (0, 0, 5.0)
+
+
+def test_a_reader_that_has_taken_all_waits_for_nothing() -> None:
+    state = begun(live().steps(atoms_md=4, atoms_saxs=4, pattern_saxs=4), ["saxs"], 4)
+    assert state.ends["atoms", "saxs", "read"].due is None
+
+
+def test_a_stage_that_was_done_belongs_to_the_run_again() -> None:
+    run = Run(restarted("sst", ["saxs", "keep"], "keep")).open_all()
+    run.feed(*run.done("md", 3, 1.0), *run.done("saxs", 3, 1.0))
+    before = replace(run.state.stages["saxs"], status="succeeded")
+    run.state = replace(run.state, stages={**run.state.stages, "saxs": before}, going=frozenset({"keep"}))
+    state = fold(run.state, [RestartDecided(4.0, "keep", ["saxs", "keep"], "failed", 2, 4.0)])
+    assert state.going == {"saxs", "keep"}
+    assert not state.stages["saxs"].killed, "it has ended"
+
+
+def test_what_was_found_of_its_streams_is_forgotten() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5)
+    key: EndKey = ("atoms", "saxs", "read")
+    other: EndKey = ("pattern", "keep", "read")
+    known = {each: Behind(1, 1.0) for each in (key, other)}
+    run.state = replace(run.state, behind=known, timeouts=(key, other))
+    state = begun(run, ["saxs"], 4)
+    assert set(state.behind) == {other}
+    assert state.timeouts == (other,)
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "together", "late"),
+    [(True, True, False, True), (True, False, False, True), (False, True, False, True), (False, False, False, False),
+     (True, True, True, False)],
+)  # fmt: skip
+def test_a_spool_is_read_by_who_comes_late(writer: bool, reader: bool, together: bool, late: bool) -> None:
+    run = spooled()
+    ends = dict(run.state.ends)
+    openings: dict[EndKey, bool] = {("atoms", "md", "write"): writer, ("atoms", "saxs", "read"): reader}
+    for key, opened in openings.items():
+        ends[key] = replace(ends[key], opened=1.0 if opened else None)
+    run.state = replace(run.state, ends=ends)
+    stages = ["md", "saxs", "keep"] if together else ["saxs", "keep"]
+    state = begun(run, stages, 2)
+    assert state.ends["atoms", "saxs", "read"].from_spool is late
+    assert not state.ends["pattern", "keep", "read"].from_spool
+    if late:
+        state = fold(state, [StagesRestarted(9.0, stages, 3, 2)])
+        assert state.ends["atoms", "saxs", "read"].from_spool, "nor does it come earlier the next time"

@@ -121,6 +121,11 @@ class StageState:
         return self.started is not None and self.exited is None
 
     @property
+    def first_started(self) -> float | None:
+        """When its first attempt was started."""
+        return self.started if self.began is None else self.began
+
+    @property
     def is_judged(self) -> bool:
         """Whether its exit needs no verdict: it has none, it has ended a stage that is over, or another attempt
         follows."""

@@ -251,7 +251,7 @@ class _Draft:
             return
         fresh = StageState(name)
         kept = {each.name: getattr(fresh, each.name) for each in fields(StageState) if each.name != "name"}
-        began = self.stages[name].began or self.stages[name].started
+        began = self.stages[name].first_started
         self.change_stage(name, **{**kept, "status": "starting", "attempt": event.attempt, "began": began})
         for end in self._before.plan.stage(name).ends:
             key = (end.stream, name, end.side)

@@ -31,7 +31,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
     return StagePart(
         name=plan.name, kind=plan.kind, program=plan.component or shlex.join(plan.program), ranks=plan.ranks,
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,
-        started=seen.began or seen.started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
+        started=seen.first_started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
         ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
         steps_in=steps_in, steps_out=steps_out, bytes_in=bytes_in, bytes_out=bytes_out,
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
@@ -49,9 +49,9 @@ def settled(seen: StageState, state: RunState) -> StageState:
 
 def interval(seen: StageState, last: float) -> Interval | None:
     """When a stage ran; until the last event when it still does. None: never started."""
-    if seen.started is None:
+    began = seen.first_started
+    if began is None:
         return None
-    began = seen.began or seen.started
     return began, max(began, last if seen.exited is None else seen.exited)
 
 
