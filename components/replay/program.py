@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -16,15 +15,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from components.relay.program import read_share, write_share
 from workflow import stage
 from workflow.component_program import arguments
+from workflow.formats.json_lines import read_json_lines
+from workflow.formats.metrics_lines import end_of
 
 
 def recorded_times(metrics: Path, stream: str) -> list[float]:
     """When each step of a stream was written (Unix s), by the records of its writer; the lines of several steps count
     for all of them. Raises SystemExit where there are none."""
     times: list[float] = []
-    for line in metrics.read_text().splitlines():
-        record = json.loads(line)
-        if record.get("kind") in ("step", "steps") and (record["stream"], record["side"]) == (stream, "write"):
+    for record in read_json_lines(metrics).records:
+        if record.get("kind") in ("step", "steps") and end_of(record) == (stream, "write"):
             times += [float(record["t"])] * int(record.get("count", 1))
     if not times:
         raise SystemExit(f"replay: {metrics} has no times of stream {stream}; use `pace: max`")

@@ -7,19 +7,13 @@ that from its open to its close, less the computing; hidden is what the pipe tak
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.bench import streams
 
-ROOT = Path(__file__).parents[2]
-# With the ADIOS2 of `make adios2-mpi`, where there is one: the pipe then reads through shared memory.
-PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
 STEPS, COMPUTE_S = 12, 0.5
 SIZES = {"16 MB": 16_000_000, "64 MB": 64_000_000}
 PIPELINE = """
@@ -67,14 +61,7 @@ def rows(name: str, size: int) -> list[dict[str, Any]]:
 
 def visible_s(folder: Path, how: str, size: int) -> float:
     """Seconds of the simulation from open to close that it did not compute."""
-    from workflow.report.read.metrics_file import read_metrics
-
-    file, run_dir = folder / "pipeline.yaml", folder / "run"
-    file.write_text(PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, how=how))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q"]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=env)
-    metrics = read_metrics(run_dir / "stages/sim/metrics.jsonl")
-    subprocess.run(["rm", "-r", str(run_dir)], check=True)
+    pipeline = PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, how=how)
+    metrics = streams.metrics_of_run(folder, pipeline, "sim")
     ((opened, _),), (closed,) = metrics.opened.values(), metrics.closed.values()
     return closed.t - opened - sum(step.compute_s for step in metrics.steps)

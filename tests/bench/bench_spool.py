@@ -7,15 +7,12 @@ and spool share the one that the simulation leaves free.
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.bench import streams
 
-ROOT = Path(__file__).parents[2]
 STEPS, COMPUTE_S = 24, 0.5
 SIZES = {"16 MB": 16_000_000, "64 MB": 64_000_000}
 PIPELINE = """
@@ -62,13 +59,6 @@ def _most(values: list[float]) -> float:
 
 def step_times(folder: Path, spool: str, size: int) -> list[float]:
     """Seconds of each step but the first two, in which buffers are made."""
-    from workflow.report.read.metrics_file import read_metrics
-
-    file, run_dir = folder / "pipeline.yaml", folder / "run"
-    file.write_text(PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, spool=spool))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    argv = [streams.PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q"]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=env)
-    metrics = read_metrics(run_dir / "stages/sim/metrics.jsonl")
-    subprocess.run(["rm", "-r", str(run_dir)], check=True)
+    pipeline = PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, spool=spool)
+    metrics = streams.metrics_of_run(folder, pipeline, "sim")
     return [step.io_s + step.wait_s for step in metrics.of("data", "write")[2:]]

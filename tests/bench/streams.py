@@ -16,7 +16,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from workflow.report.read.metrics_file import StageMetrics
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
@@ -68,6 +71,20 @@ def plan_of(pipeline: str) -> dict[str, Any]:
         done = subprocess.run(argv, env=environment({}), check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     plan: dict[str, Any] = json.loads(done.stdout)
     return plan
+
+
+def metrics_of_run(folder: Path, pipeline: str, stage: str) -> StageMetrics:
+    """What a stage of this pipeline recorded in a run of `wf`, of which nothing is left."""
+    from workflow.report.read.metrics_file import read_metrics
+
+    file, run_dir = folder / "pipeline.yaml", folder / "run"
+    file.write_text(pipeline)
+    argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=env)
+    metrics = read_metrics(run_dir / "stages" / stage / "metrics.jsonl")
+    shutil.rmtree(run_dir)
+    return metrics
 
 
 def told(stage: Mapping[str, Any]) -> dict[str, str]:

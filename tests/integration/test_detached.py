@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.waiting import wait_until
+from tests.support.watching import guards
 from workflow.errors import RunError
 from workflow.run import detached
 from workflow.run.detached import start_detached
@@ -205,15 +206,6 @@ def test_a_run_whose_supervisor_and_guard_are_killed_is_lost_and_cancel_ends_wha
     report = json.loads(wf(home, "status", "--json"))
     assert report["run"]["state"] == "interrupted"
     assert "after its supervisor on" in report["run"]["reason"]
-
-
-def guards(supervisor: int) -> list[int]:
-    """The shells below a supervisor that end the run when it dies."""
-    tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
-    children = [int(pid) for task in tasks for pid in task.read_text().split()]
-    found = [pid for pid in children if "while read -r" in Path(f"/proc/{pid}/cmdline").read_text()]
-    assert found, "no guard was found"
-    return found
 
 
 def test_a_supervisor_that_cannot_start_is_reported_with_what_it_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from tests.support.pipelines import HOLDING, ROOT, run
 from tests.support.waiting import wait_until
+from tests.support.watching import guards
 from workflow.cli import following
 from workflow.cli.main import wf
 from workflow.formats.lease_file import LEASE_FILE
@@ -175,15 +176,6 @@ def test_a_run_whose_supervisor_is_killed_is_lost(held: Path) -> None:
         err,
     ), err
     assert find_members(str(held)), "the stages have ended by themselves"
-
-
-def guards(supervisor: int) -> list[int]:
-    """The shells below a supervisor that end the run when it dies."""
-    tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
-    children = [int(pid) for task in tasks for pid in task.read_text().split()]
-    found = [pid for pid in children if "while read -r" in Path(f"/proc/{pid}/cmdline").read_text()]
-    assert found, "no guard was found"
-    return found
 
 
 def test_a_run_whose_guard_gives_the_verdict_ends_with_it(held: Path) -> None:

@@ -104,3 +104,12 @@ def kill(name: str, number: int = signal.SIGKILL) -> Callable[[RunState], object
         os.kill(pid, number)
 
     return hurt
+
+
+def guards(supervisor: int) -> list[int]:
+    """The shells below a supervisor that end the run when it dies."""
+    tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
+    children = [int(pid) for task in tasks for pid in task.read_text().split()]
+    found = [pid for pid in children if "while read -r" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert found, "no guard was found"
+    return found

@@ -51,7 +51,7 @@ def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(pla
     stream, spool = plan.stream("positions"), plan.stream("positions-spool")
     assert stream.spool == "positions-spool"
     assert stream.readers == ["count", "positions-spool"]
-    assert (spool.writer, spool.readers, spool.engine, spool.is_durable) == ("positions-spool", [], "BP5", True)
+    assert (spool.writer, spool.readers, spool.engine, spool.is_kept) == ("positions-spool", [], "BP5", True)
     stage = plan.stage("positions-spool")
     assert (stage.added, stage.optional, stage.placement.cores) == ("spool", True, [])
 

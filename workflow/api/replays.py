@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow.errors import RunError
+from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.topology.replayed_pipeline import (
     REPLAY,
     Recording,
@@ -79,6 +80,8 @@ def _options(run_dir: Path | None, sets: Sequence[str]) -> dict[str, Any]:
 
 def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
     """Stream → what a run has kept of it: its file, its spool, or what the component `archive` has written of all."""
+    from workflow.run.run_directory import stage_dir
+
     found = {}
     for stream in plan.streams:
         places = [stream.path] if stream.traits.has_steps and not stream.traits.in_memory else []
@@ -86,5 +89,5 @@ def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
         archives = [each.parameters for each in map(plan.stage, stream.readers) if each.component == "archive"]
         places += [str(each["path"]) for each in archives if each["every"] == 1 and not each["variables"]]
         if path := next((Path(place) for place in places if Path(place).exists()), None):
-            found[stream.name] = Recording(path, run_dir / "stages" / stream.writer / "metrics.jsonl")
+            found[stream.name] = Recording(path, stage_dir(run_dir, stream.writer) / METRICS_FILE)
     return found

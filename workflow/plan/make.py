@@ -91,20 +91,18 @@ def make_plan(
     live = [name for name, coupling in couplings.items() if coupling == "live"]
     restarts = plan_restarts(declared, joined, paths, live, notes)
     restarted = {name for restart in restarts.values() for name in restart.stages}
+    interrupted = {name for name, each in joined.items() if each.writer is not None and each.writer.stage in restarted}
     decided: dict[str, StreamDecisions] = {}
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
         transport = choose_transport(stream, declared, placements, site, origins, notes)
-        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport)
+        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, name in interrupted)
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)
         check_step_outputs(stream, couplings[name], declared, notes)
-        waits_long = stream.writer is not None and stream.writer.stage in restarted
         for stage_name, end in made:
-            # A reader whose writer may be started again leaves it to the supervisor how long that may take.
-            patient = end.model_copy(update={"step_timeout_s": None}) if waits_long and end.side == "read" else end
-            ends[stage_name].append(patient)
+            ends[stage_name].append(end)
 
     # Programs: what is started, with which files
     values = pipeline_values(str(pipeline.path.parent), python, spec.params, joined, paths)

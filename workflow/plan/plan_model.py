@@ -99,7 +99,6 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
-
     first_step: int = Field(0, description="of a stage that was started again: the step at which this attempt begins")
 
     @property
@@ -240,6 +239,11 @@ class GroupPlan(PlanPart):
     launch: LaunchPlan
 
 
+def is_kept(engine: EngineTraits, path: str) -> bool:
+    """Whether each step of a stream at this path can be read again, and more be appended after any step."""
+    return engine.resumable and not is_numbered(path)
+
+
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
@@ -265,9 +269,9 @@ class StreamPlan(PlanPart):
     spool: str = Field("", description="the stream that holds its steps for readers that are started again")
 
     @property
-    def is_durable(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether each of its steps can be read again, and the stream be written on after any step."""
-        return self.traits.resumable and not is_numbered(self.path)
+        return is_kept(self.traits, self.path)
 
     @property
     def traits(self) -> EngineTraits:

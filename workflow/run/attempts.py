@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_end, to_json
+from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan, StreamPlan
 from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import POLL_S
 from workflow.replace_file import replace_file
 from workflow.run.observe.bp_index import read_index
-from workflow.run.run_directory import attempt_dir, stage_dir
+from workflow.run.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.state import RunState
 
 
@@ -34,7 +34,7 @@ def find_first_step(state: RunState, stages: Sequence[str]) -> int:
     for name in stages:
         plan = state.plan.stage(name)
         written = [end for end in plan.ends if end.side == "write"]
-        kept = [end for end in written if state.plan.stream(end.stream).is_durable]
+        kept = [end for end in written if state.plan.stream(end.stream).is_kept]
         found += [_whole_steps(end) for end in kept]
         if not written:
             found += [end.steps for end in state.ends_of(name)]
@@ -52,7 +52,7 @@ def to_attempt(stage: StagePlan, state: RunState) -> StagePlan:
     for planned in stage.ends:
         stream, now = plan.stream(planned.stream), state.ends[planned.stream, stage.name, planned.side]
         end = _of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
-        appends = end.side == "write" and plan.stream(end.stream).is_durable
+        appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps)} if appends else end.parameters
         ends.append(end.model_copy(update={"first_step": now.steps, "parameters": parameters}))
     return stage.model_copy(update={"ends": ends})
@@ -70,8 +70,7 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     folder = attempt_dir(run_dir, stage.name, attempt)
     folder.mkdir(exist_ok=True)
     settings = read_stage_file(stage_dir(run_dir, stage.name) / STAGE_FILE)
-    ends = tuple(to_end(end.model_dump(mode="json")) for end in stage.ends)
-    settings = replace(settings, metrics=str(folder / METRICS_FILE), ends=ends)
+    settings = replace(settings, metrics=str(folder / METRICS_FILE), ends=stage_ends(stage))
     replace_file(folder / STAGE_FILE, to_json(settings).encode())
     for path, text in config_files(stage.ends).items():
         replace_file(Path(path), text.encode())

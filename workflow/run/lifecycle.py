@@ -393,10 +393,8 @@ def _restart_due(decisions: Decisions) -> None:
     """Start what has failed again, when all that was joined to it has ended."""
     if decisions.state.failing is not None or decisions.state.stopping is not None:
         return
-    for restart in due_restarts(decisions.state, decisions.t):
-        pending = tuple(each for each in decisions.state.restarting if each != restart)
-        decisions.state = replace(decisions.state, restarting=pending)
-        decisions.actions.append(RestartStages(tuple(restart.stages)))
+    due = due_restarts(decisions.state, decisions.t)
+    decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]
 
 
 def _unopened(state: RunState, name: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Protocol
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.rank_files import LAUNCH_FILE, RankStart
-from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, to_end, to_json
+from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, StreamEnd, to_end, to_json
 from workflow.launch.allocation import Allocation
 from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
@@ -240,7 +240,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         run_dir=str(directory),
         parameters=stage.parameters,
         metrics=str(folder / METRICS_FILE),
-        ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
+        ends=stage_ends(stage),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
         restarts=stage.restart is not None,
@@ -256,6 +256,11 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         _make_private(Path(place), executable=False).write_bytes(text.encode())
     for place, original in stage.copies.items():
         shutil.copyfile(original, _make_private(Path(place), executable=os.access(original, os.X_OK)))
+
+
+def stage_ends(stage: StagePlan) -> tuple[StreamEnd, ...]:
+    """The ends of a stage as its program reads them from `stage.json`."""
+    return tuple(to_end(end.model_dump(mode="json")) for end in stage.ends)
 
 
 def _make_private(path: Path, *, executable: bool) -> Path:

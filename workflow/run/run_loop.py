@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -273,23 +273,25 @@ class RunLoop:
         self.followed.begin(name, folder, now, before)
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
 
-    def restart(self, stages: Iterable[str]) -> None:
+    def restart(self, stages: Sequence[str]) -> None:
         """Start the next attempt of these stages, at the first step that one of them has not finished."""
-        names = list(stages)
-        first, attempt = find_first_step(self.state, names), self.state.stages[names[0]].attempt + 1
-        begun = StagesRestarted(self.clock.now(), names, attempt, first)
+        first, attempt = find_first_step(self.state, stages), self.state.stages[stages[0]].attempt + 1
+        begun = StagesRestarted(self.clock.now(), list(stages), attempt, first)
         self.write(begun)
         self.state = apply(self.state, begun)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
-        for name in list(names):
-            try:
-                prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state), attempt)
-            except (OSError, ValueError) as error:
-                names.remove(name)
-                text = f"cannot be started again: {error}"
-                self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
-        for name in names:
+        for name in [name for name in stages if self.prepare(name, attempt)]:
             self.start(name)
+
+    def prepare(self, name: str, attempt: int) -> bool:
+        """Write what the next attempt of a stage needs; that this failed is an event as well."""
+        try:
+            prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state), attempt)
+        except (OSError, ValueError) as error:
+            text = f"cannot be started again: {error}"
+            self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
+            return False
+        return True
 
     def folder(self, name: str) -> Path:
         """The folder of the present attempt of a stage."""

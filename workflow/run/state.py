@@ -126,10 +126,9 @@ class StageState:
         return self.started if self.began is None else self.began
 
     @property
-    def is_judged(self) -> bool:
-        """Whether its exit needs no verdict: it has none, it has ended a stage that is over, or another attempt
-        follows."""
-        return self.exited is None or self.is_over or self.status == "restarting"
+    def awaits_verdict(self) -> bool:
+        """Whether it has exited and is to be judged: no other attempt follows."""
+        return self.exited is not None and not self.is_over and self.status != "restarting"
 
 
 @dataclass(frozen=True)

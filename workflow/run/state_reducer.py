@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from workflow.formats.sides import Side
@@ -249,10 +249,8 @@ class _Draft:
         """All is as before its start but for the steps that were finished."""
         if name not in self.stages:
             return
-        fresh = StageState(name)
-        kept = {each.name: getattr(fresh, each.name) for each in fields(StageState) if each.name != "name"}
-        began = self.stages[name].first_started
-        self.change_stage(name, **{**kept, "status": "starting", "attempt": event.attempt, "began": began})
+        fresh = StageState(name, "starting", event.attempt, began=self.stages[name].first_started)
+        self.change_stage(name, **{field: value for field, value in vars(fresh).items() if field != "name"})
         for end in self._before.plan.stage(name).ends:
             key = (end.stream, name, end.side)
             before = self.ends[key]
@@ -260,8 +258,8 @@ class _Draft:
             stream = self._before.plan.stream(end.stream)
             late = end.side == "read" and self._is_late(stream, before, event.stages)
             seen, due = visibility(self._before.plan.stage(name), end), self._due(key, event.first_step, event.t)
-            fresh_end = EndState(*key, *seen, before.reported, steps=event.first_step, bytes=size, due=due)
-            self._put(replace(fresh_end, from_spool=late))
+            steps = event.first_step
+            self._put(EndState(*key, *seen, before.reported, steps=steps, bytes=size, due=due, from_spool=late))
             self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
             self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)
         self._check_soon()
@@ -295,7 +293,7 @@ class _Draft:
         self._check_soon()
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
-        waits, waited = (not each.is_judged for each in (now, before))
+        waits, waited = (each.awaits_verdict for each in (now, before))
         if waits != waited:
             others = tuple(each for each in self.get("unjudged") if each != name)
             self._changes["unjudged"] = (*others, name) if waits else others

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -111,6 +112,11 @@ def parameters_model(component: Component) -> type[BaseModel]:
             # None is allowed only where it is the default: programs rely on the declared type.
             fields[f"p{number}"] = (annotation if examples else annotation | None, info)
     return create_model(component.component, __base__=_Parameters, **fields)
+
+
+def complete_parameters(component: Component, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a component that wf itself adds, defaults filled in."""
+    return parameters_model(component).model_validate(given).model_dump(by_alias=True)
 
 
 def _annotation(parameter: Parameter) -> Any:

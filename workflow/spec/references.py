@@ -12,7 +12,7 @@ from typing import Literal
 from workflow.errors import Problem
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, Tap
+from workflow.spec.models.pipeline import PipelineSpec, StreamSpec, Tap
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
@@ -179,10 +179,14 @@ def spool_name(stream: str) -> str:
     return f"{stream}-spool"
 
 
+def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
+    """Whether a stage of wf's keeps the steps of a stream: what goes through files is kept already."""
+    return stream.spool is not None and engine is not None and engine.traits.queued
+
+
 def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:
-    """The streams that have a spool: what goes through files is kept already."""
-    asked = {name: engine_of(name) for name, stream in spec.streams.items() if stream.spool is not None}
-    return [name for name, engine in asked.items() if engine is not None and engine.traits.queued]
+    """The streams that have a spool."""
+    return [name for name, stream in spec.streams.items() if has_spool(stream, engine_of(name))]
 
 
 def relay_name(stream: str) -> str:

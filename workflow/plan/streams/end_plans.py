@@ -26,7 +26,6 @@ from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queu
 from workflow.plan.streams.stream_estimates import StreamEstimates
 from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.failure_units import is_spooled
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
@@ -35,7 +34,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.references import spool_name
+from workflow.spec.references import has_spool, spool_name
 from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
@@ -50,6 +49,8 @@ class StreamDecisions(NamedTuple):
     coupling: Coupling
     contract: Contract | None
     transport: TransportChoice | None
+    may_pause: bool
+    """Whether its writer may be started again: how long readers wait then is left to the supervisor."""
 
 
 def make_ends(
@@ -122,7 +123,7 @@ def _to_end(
     deadlines: Deadlines,
 ) -> EndPlan:
     contract, handed_over = decided.contract, not stream.engine.traits.has_steps
-    has_config = port.config is not None and not handed_over
+    has_config, is_patient = port.config is not None and not handed_over, port.side == "read" and decided.may_pause
     relied = {} if contract is None else contract.writer if port.side == "write" else contract.readers[port.stage]
     return EndPlan(
         stream=stream.name,
@@ -132,7 +133,7 @@ def _to_end(
         parameters=parameters,
         path=decided.path,
         open_timeout_s=deadlines.start,
-        step_timeout_s=None if deadlines.step is None else deadlines.step * stream.every,
+        step_timeout_s=None if deadlines.step is None or is_patient else deadlines.step * stream.every,
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=None if handed_over else port.dialect,
@@ -163,7 +164,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         path=path,
         on_disk=_on_disk(stream.engine.traits, path),
         keep=stream.spec.keep,
-        spool=spool_name(stream.name) if is_spooled(stream) else "",
+        spool=spool_name(stream.name) if has_spool(stream.spec, stream.engine) else "",
     )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from workflow.formats.step_files import is_numbered
-from workflow.plan.plan_model import RestartPlan
+from workflow.plan.plan_model import RestartPlan, is_kept
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.file_formats import chosen_format
+from workflow.spec.references import has_spool
 from workflow.spec.suggest import listing
 
 
@@ -31,7 +31,7 @@ def plan_restarts(
         paths: stream → its path.
         live: the streams that are read while they are written.
     """
-    transient = [stream for stream in streams.values() if not is_kept(stream, paths[stream.name])]
+    transient = [stream for stream in streams.values() if not is_kept(stream.engine.traits, paths[stream.name])]
     found: dict[str, RestartPlan] = {}
     for name, stage in stages.items():
         rule = stage.spec.on_failure
@@ -54,16 +54,6 @@ def plan_restarts(
     return found
 
 
-def is_kept(stream: JoinedStream, path: str) -> bool:
-    """Whether its steps can be read again, and more be appended."""
-    return stream.engine.traits.resumable and not is_numbered(path)
-
-
-def is_spooled(stream: JoinedStream) -> bool:
-    """Whether a stage of wf's keeps the steps of a live stream."""
-    return stream.spec.spool is not None and stream.engine.traits.queued
-
-
 def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStream]) -> list[str]:
     """The stages that are started again with this one, itself included.
 
@@ -77,7 +67,7 @@ def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStre
             writer, readers = stream.writer, {port.stage for port in stream.readers}
             if writer is not None and writer.stage in unit:
                 more |= readers
-            if writer is not None and readers & unit and not is_spooled(stream):
+            if writer is not None and readers & unit and not has_spool(stream.spec, stream.engine):
                 more.add(writer.stage)
         grown = not more <= unit
         unit |= more
@@ -124,11 +114,11 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     if not read:
         return "reads no stream, so that wf does not know where it was", stop
     for stream in read:
-        if is_spooled(stream) and stream.spec.queue.when_full == "discard":
+        if has_spool(stream.spec, stream.engine) and stream.spec.queue.when_full == "discard":
             key = f"streams.{stream.name}.queue.when_full"
             why = f"reads {stream.name}, of which steps may be discarded: nobody knows which ones it had"
             return why, f"let none be discarded: `--set {key}=block`"
-        if is_spooled(stream) and not stage.spec.uses_stage:
+        if has_spool(stream.spec, stream.engine) and not stage.spec.uses_stage:
             why = f"reads {stream.name} by SST without workflow.stage, and would have to read its spool by BP5"
             return why, f"let it read a file: `--set streams.{stream.name}.via=bp5`"
     for stream in written:

@@ -18,7 +18,7 @@ from workflow.engines import DEFAULT_VIA, KEPT_VIA
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
 from workflow.plan.topology.ports import JoinedStream
-from workflow.spec.component_files import parameters_model
+from workflow.spec.component_files import complete_parameters
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import Origins, WrittenKey
@@ -191,7 +191,7 @@ def _no_core(place: StagePlace) -> StagePlace:
 
 def _relay_parameters(loaded: Loaded, every: list[int]) -> dict[str, Any]:
     """All parameters of a relay that passes on one step of so many to each of its streams."""
-    return parameters_model(loaded.components[RELAY]).model_validate({"every": every}).model_dump(by_alias=True)
+    return complete_parameters(loaded.components[RELAY], {"every": every})
 
 
 def _with_port(end: str, stream: str, loaded: Loaded) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.errors import RunError
-from workflow.spec.component_files import parameters_model
+from workflow.spec.component_files import complete_parameters
 from workflow.spec.load import Loaded
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
@@ -109,7 +109,7 @@ def _parameters(player: Component, stream: str, recorded: Recording | None, opti
         "path": str(recorded.path), "stream": stream, "pace": options.pace, "metrics": str(recorded.metrics),
         "first": options.first, "last": options.last,
     }  # fmt: skip
-    return parameters_model(player).model_validate(given).model_dump(by_alias=True)
+    return complete_parameters(player, given)
 
 
 def default_stages(spec: PipelineSpec) -> list[str]:

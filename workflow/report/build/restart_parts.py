@@ -42,7 +42,7 @@ def _next_step(records: Records, decided: RestartDecided) -> float | None:
     return min(seen, default=None)
 
 
-def restart_text(part: RestartPart) -> str:
+def restart_note(part: RestartPart) -> str:
     """One restart in a sentence."""
     others = [each for each in part.stages if each != part.stage]
     together = f", together with {listing(others)}" if others else ""

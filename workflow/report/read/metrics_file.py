@@ -111,10 +111,10 @@ def join_attempts(attempts: Sequence[tuple[int, StageMetrics]]) -> StageMetrics:
     Of steps that a later attempt has done again only the later record stays. A stream is opened by the first attempt,
     and closed by the last one.
     """
-    joined = StageMetrics(exists=any(part.exists for _, part in attempts))
+    joined, steps = StageMetrics(exists=any(part.exists for _, part in attempts)), list[StepRecord]()
     for first, part in attempts:
-        joined.steps = [record for record in joined.steps if record.step < first]
-        joined.steps += [replace(record, step=record.step + first) for record in part.steps]
+        steps = [record for record in steps if record.step < first]
+        steps += [replace(record, step=record.step + first) for record in part.steps]
         joined.adios2 = part.adios2 or joined.adios2
         joined.opened = {**part.opened, **joined.opened}
         joined.closed = {end: replace(record, steps=record.steps + first) for end, record in part.closed.items()}
@@ -123,8 +123,8 @@ def join_attempts(attempts: Sequence[tuple[int, StageMetrics]]) -> StageMetrics:
         joined.compute_after_s, joined.ended = part.compute_after_s, part.ended
         joined.unreadable += part.unreadable
         joined.lost += part.lost
-    for record in joined.steps:
-        joined.steps_of.setdefault((record.stream, record.side), []).append(record)
+    for record in steps:
+        _add_step(joined, record)
     return joined
 
 

@@ -42,7 +42,7 @@ class Reader:
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = self._first_step = end.first_step
+        self.steps = end.first_step
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False
@@ -68,7 +68,7 @@ class Reader:
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
-        if self.steps == self._first_step:
+        if self.steps == self._end.first_step:
             self._prepare_comparison()
             if self._end.variables:
                 self._check()
@@ -100,7 +100,7 @@ class Reader:
         self._metrics.leave()
         if not error:
             self._record_accuracy()
-        steps = self.steps - self._first_step
+        steps = self.steps - self._end.first_step
         self._metrics.close(self.name, "read", steps=steps, error=error, nbytes=nbytes, ended=self._ended)
 
     def release_step(self) -> None:

@@ -37,7 +37,7 @@ class Writer:
 
     def __init__(self, end: StreamEnd, engine: WriteEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = self._first_step = end.first_step
+        self.steps = end.first_step
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
@@ -138,7 +138,7 @@ class Writer:
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.close(self.name, "write", steps=self.steps - self._first_step, error=error)
+        self._metrics.close(self.name, "write", steps=self.steps - self._end.first_step, error=error)
 
     def begin_step(self) -> None:
         """What entering `step()` does. Raises RunStopped when the run is to be stopped."""
@@ -155,13 +155,13 @@ class Writer:
     def end_step(self) -> None:
         """What leaving `step()` does."""
         self._inside = False
-        if self.steps == self._first_step and self._end.variables:
+        if self.steps == self._end.first_step and self._end.variables:
             self._check()
         self._check_same()
         if self._units:
             self._set_units()
         begin = self._metrics.enter()
-        if self._blocks_from is not None and self.steps - self._first_step >= self._blocks_from:
+        if self._blocks_from is not None and self.steps - self._end.first_step >= self._blocks_from:
             self._metrics.blocks(self.name, "write")
         try:
             if self._sampler is not None and (samples := self._sampler.block()) is not None:
