@@ -22,6 +22,7 @@ from workflow.run.events import (
     SchedulerSaid,
     StageExited,
     StreamClosed,
+    StreamOpened,
     StreamProgress,
     StreamTrouble,
 )
@@ -115,6 +116,36 @@ def test_node_whose_stages_have_ended_before_it_fell_silent_ends_nothing() -> No
     run = Run(spread(chain("after"))).feed(StageExited(5, "md", 0, None))
     run.feed(lost(20, 0)).tick(21)
     assert run.state.cause == ""
+
+
+def lone() -> Run:
+    """md, which has no streams, on the first node."""
+    plan = spread(chain("after"))
+    stage = plan.stages[0].model_copy(update={"ends": []})
+    return Run(plan.model_copy(update={"stages": [stage], "streams": []}))
+
+
+def test_exit_code_0_of_a_stage_on_a_silent_node_proves_nothing_until_the_node_is_lost() -> None:
+    """`srun` was seen to return 0 six seconds after the node of its ranks was killed."""
+    run = lone().feed(NodeSilent(15, 0, "n1"), StageExited(16, "md", 0, None)).tick(18)
+    assert run.status("md") not in ("succeeded", "failed")
+    run.feed(lost(20.5, 0))
+    assert (run.status("md"), run.state.cause) == ("failed", "node_lost")
+    reason = "ended with exit code 0, but node n1 was lost (no sign of life for 10 s)"
+    assert run.state.stages["md"].reason == reason
+
+
+def test_exit_code_0_of_a_stage_on_a_node_that_is_seen_again_counts() -> None:
+    run = lone().feed(NodeSilent(15, 0, "n1"), StageExited(16, "md", 0, None), NodeSeen(17, 0, "n1"))
+    assert run.status("md") == "succeeded"
+    assert run.verdict.state == "succeeded"
+
+
+def test_exit_code_0_on_a_silent_node_counts_where_the_steps_were_counted() -> None:
+    run = Run(spread(chain("after"))).feed(NodeSilent(4, 0, "n1"))
+    assert run.state.stages["md"].is_over is False
+    run.feed(StreamOpened(4.1, "atoms", "md", "write"), StreamClosed(4.5, "atoms", "md", "write", 10, True))
+    assert run.feed(StageExited(5, "md", 0, None)).status("md") == "succeeded"
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

@@ -7,9 +7,10 @@ loop ends quietly, with exit code 0, when the writer died.
 from __future__ import annotations
 
 from workflow.plan.plan_model import EndPlan
+from workflow.run.events import NodeLost
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
-from workflow.run.verdict.end_causes import exit_text
+from workflow.run.verdict.end_causes import exit_text, loss_text
 
 
 def why_incomplete(state: RunState, name: str) -> str | None:
@@ -24,11 +25,34 @@ def why_incomplete(state: RunState, name: str) -> str | None:
     problems = [_problem(state, end) for end in state.ends_of(name)]
     if first := next(filter(None, problems), None):
         return f"ended with exit code 0, but {first}"
-    if None in problems:
+    if lost := _lost_under(state, name):
+        return f"ended with exit code 0, but {loss_text(lost)}"
+    if None in problems or _may_be_lost(state, name):
         return None
     if reader := gone_reader(state, name):
         return f"ended with exit code 0, but {'; '.join(losses(state, reader))}"
     return None if awaits_readers(state, name) else ""
+
+
+def _lost_under(state: RunState, name: str) -> list[NodeLost]:
+    """The lost nodes on which a stage ran when they fell silent, where only its exit code says that it was done.
+
+    `srun` reports exit code 0 for ranks whose node it has lost.
+    """
+    ended = state.stages[name].exited or 0.0
+    return [] if _is_counted(state, name) else [
+        lost for lost in state.lost_nodes(name) if ended >= lost.t - lost.silence_s
+    ]  # fmt: skip
+
+
+def _may_be_lost(state: RunState, name: str) -> bool:
+    """Whether a node of such a stage is silent: its exit code says nothing until the node is seen again, or lost."""
+    return not _is_counted(state, name) and any(state.runs_on(name, node) for node in state.silent)
+
+
+def _is_counted(state: RunState, name: str) -> bool:
+    """Whether steps of a stage were counted: then its records prove that it was done."""
+    return any(end.counted for end in state.ends_of(name))
 
 
 def through_reader(state: RunState, name: str) -> str:
