@@ -12,7 +12,7 @@ import pytest
 
 from workflow.formats.bp5_metadata import format_entry, read_formats, read_layouts, variables_of
 from workflow.formats.bp_index import HEADER, STEP, WRITERS, Index, Record, read_index, read_records
-from workflow.formats.joined_bp import JoinError, Piece, join_bp5
+from workflow.formats.joined_bp import FIRST_SUBFILE, JoinError, Piece, join_bp5
 
 Fields = dict[str, tuple[str, int]]
 X: Fields = {"BPG_8_10_x": ("MetaArrayMM8", 64), "BPg_time": ("float", 8)}
@@ -100,11 +100,11 @@ def test_places_and_numbers(tmp_path: Path) -> None:
         (0, *[2000 + n] * 3) for n in range(2)
     ]
     # Writers, aggregators, subfiles up to here, and each writer's.
-    assert numbers(joined, WRITERS) == [(1, 1, 1, 0), (3, 1, 3, 2, 1, 2)]
+    n = FIRST_SUBFILE
+    assert numbers(joined, WRITERS) == [(1, 1, n + 1, n), (3, 1, n + 3, n + 2, n + 1, n + 2)]
     assert dict(read_formats((joined / "mmd.0").read_bytes())) == dict([make_format(X)])
     links = {path.name: str(path.readlink()) for path in joined.glob("data.*")}
-    assert links == {"data.0": f"{a}/data.0", "data.1": f"{b}/data.0", "data.2": f"{b}/data.1"}
-    assert {path.stat().st_mode & 0o777 for path in joined.glob("m*")} == {0o444}
+    assert links == {f"data.{n}": f"{a}/data.0", f"data.{n + 1}": f"{b}/data.0", f"data.{n + 2}": f"{b}/data.1"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bp", "ab.bp", "b.bp"]
 
 
@@ -114,13 +114,14 @@ def test_a_joined_file_is_joined(tmp_path: Path) -> None:
     join_bp5([Piece(a), Piece(b, 1)], tmp_path / "ab.bp")
     join_bp5([Piece(tmp_path / "ab.bp"), Piece(b, 0), Piece(b)], tmp_path / "abb.bp")
     links = {path.name: str(path.readlink()) for path in (tmp_path / "abb.bp").glob("data.*")}
-    assert links == {
-        "data.0": f"{a}/data.0",
-        "data.2": f"{a}/data.2",
-        "data.3": f"{b}/data.0",
-        "data.4": f"{b}/data.0",
-    }
-    assert numbers(tmp_path / "abb.bp", WRITERS) == [(2, 1, 4, 0, 2), (1, 1, 4, 3), (1, 1, 5, 4)]
+    files = [f"{a}/data.0", f"{a}/data.2", f"{b}/data.0", f"{b}/data.0"]
+    n = FIRST_SUBFILE
+    assert links == {f"data.{n + number}": file for number, file in enumerate(files)}
+    assert numbers(tmp_path / "abb.bp", WRITERS) == [
+        (2, 1, n + 3, n, n + 1),
+        (1, 1, n + 3, n + 2),
+        (1, 1, n + 4, n + 3),
+    ]
 
 
 def test_links_are_relative_in_the_folder_of_runs(tmp_path: Path) -> None:
@@ -132,11 +133,12 @@ def test_links_are_relative_in_the_folder_of_runs(tmp_path: Path) -> None:
     b = make_piece(tmp_path / "b.bp", [X])
     joined = runs / "latest/streams/a.bp"
     join_bp5([Piece(a), Piece(b)], joined, runs=runs)
-    assert str((joined / "data.0").readlink()) == "../../../one/streams/a.bp/data.0"
-    assert str((joined / "data.1").readlink()) == f"{b}/data.0"
+    one, other = f"data.{FIRST_SUBFILE}", f"data.{FIRST_SUBFILE + 1}"
+    assert str((joined / one).readlink()) == "../../../one/streams/a.bp/data.0"
+    assert str((joined / other).readlink()) == f"{b}/data.0"
     runs.rename(tmp_path / "moved")
     moved = tmp_path / "moved/two/streams/a.bp"
-    assert (moved / "data.0").read_bytes() == (moved / "data.1").read_bytes() == DATA
+    assert (moved / one).read_bytes() == (moved / other).read_bytes() == DATA
 
 
 def test_what_is_not_whole_does_not_count(tmp_path: Path) -> None:

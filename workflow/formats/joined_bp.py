@@ -18,8 +18,8 @@ appended the second part to the first):
 - When it reads step by step, it remembers where in a writer's metadata a variable was, and looks there in each later
   step that has the variable, although the writer may have another layout without it.
 
-Whoever writes into the joined file writes into the parts. Its metadata are read-only: ADIOS2 fails when it opens them
-to write.
+A writer numbers its subfiles from 0. Those of a joined file have numbers that none reaches, so that a program that
+opens the file to write or to append does not follow the links into the parts: it makes `data.0` anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from workflow.formats.bp5_metadata import Field, format_entry, read_formats, read_layouts, variables_of
 from workflow.formats.bp_index import (
@@ -49,6 +48,10 @@ from workflow.formats.bp_index import (
 _BP5, _MINOR = 5, 2
 _MINOR_VERSION, _BIG_ENDIAN = 38, 36
 _ALIKE = {40: "row-major or column-major arrays", 41: "FlattenSteps"}
+
+
+# More than a writer has subfiles.
+FIRST_SUBFILE = 1_000_000
 
 
 class JoinError(ValueError):
@@ -196,32 +199,26 @@ def _write(parts: Sequence[_Part], folder: Path, target: Path, runs: Path | None
     with (folder / "mmd.0").open("wb") as file:
         for id_, format_ in formats.items():
             file.write(format_entry(id_, format_))
-    first = 0  # the number of the part's first subfile
+    subfiles = FIRST_SUBFILE
     with (folder / "md.idx").open("wb") as index, (folder / "md.0").open("wb") as metadata:
         index.write(header)
         for part in parts:
+            numbers = {subfile: subfiles + n for n, subfile in enumerate(part.subfiles)}
+            subfiles += len(numbers)
+            for subfile, number in numbers.items():
+                (folder / f"data.{number}").symlink_to(_link(part.path / f"data.{subfile}", target, runs))
             with (part.path / "md.0").open("rb") as source:
                 for record in part.records:
-                    index.write(_moved(record, first, part, source, metadata).to_bytes())
-            for subfile in part.subfiles:
-                (folder / f"data.{first + subfile}").symlink_to(_link(part.path / f"data.{subfile}", target, runs))
-            first += part.subfiles[-1] + 1
-    for name in ("mmd.0", "md.0", "md.idx"):
-        (folder / name).chmod(0o444)
-
-
-def _moved(record: Record, first: int, part: _Part, source: BinaryIO, metadata: BinaryIO) -> Record:
-    """The record as it is in the joined file. The metadata of a step are copied."""
-    if record.kind == WRITERS:
-        writers, aggregators, _, *subfiles = record.numbers
-        # ADIOS2 takes as many subfiles to exist as one record says: all up to here.
-        total = first + part.subfiles[-1] + 1
-        return Record(WRITERS, (writers, aggregators, total, *(first + subfile for subfile in subfiles)))
-    place, size, *rest = record.numbers
-    source.seek(place)
-    moved = metadata.tell()
-    metadata.write(source.read(size))
-    return Record(STEP, (moved, size, *rest))
+                    if record.kind == WRITERS:
+                        writers, aggregators, _, *own = record.numbers
+                        # ADIOS2, when it appends, takes a number of a subfile to be less than how many there are.
+                        moved = (writers, aggregators, subfiles, *(numbers[subfile] for subfile in own))
+                    else:
+                        place, size, *rest = record.numbers
+                        moved = (metadata.tell(), size, *rest)
+                        source.seek(place)
+                        metadata.write(source.read(size))
+                    index.write(Record(record.kind, moved).to_bytes())
 
 
 def _link(file: Path, target: Path, runs: Path | None) -> str:
