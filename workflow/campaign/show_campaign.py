@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
+from workflow.campaign.campaign_control import CampaignEnd
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.campaign_run import CampaignOutcome
-from workflow.campaign.control.campaign_cancellation import CampaignEnd
-from workflow.campaign.control.campaign_state import state_of
-from workflow.campaign.control.campaign_watch import WatchedEnd
-from workflow.campaign.execution.remaining import EndedRepetition
+from workflow.campaign.campaign_state import WatchedEnd, state_of
+from workflow.campaign.execution.campaign_loop import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt, Repetition
-from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
+from workflow.campaign.planning.simulated_campaign import PackedCampaign
 from workflow.campaign.results.campaign_tables import (
     comparison_table,
     method_text,
@@ -30,9 +29,9 @@ from workflow.campaign.results.campaign_tables import (
     status_table,
     varied,
 )
+from workflow.campaign.results.make_results import violated_by
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialViolation
 from workflow.campaign.results.results_summary import results_summary
-from workflow.campaign.results.trial_violations import violated_by
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, node_hours, plural
 from workflow.plan.plan_model import ExpectationPlan
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20
+_KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
 
 def show_plan(
@@ -329,9 +329,6 @@ def violation_text(each: TrialViolation, succeeded: int) -> str:
     worst = "not measured" if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
     count = f"{each.count} of {plural(succeeded, 'repetition')} did not meet it"
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
-
-
-_KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
 
 def packing_lines(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:

@@ -354,8 +354,7 @@ def leave_or_cancel(name: str, command: str, cancel: Callable[[], object]) -> No
 def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) -> int:
     """Show a campaign until no process runs it. Returns the exit code. Ending this process leaves it alone."""
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.control.campaign_state import read_state
-    from workflow.campaign.control.campaign_watch import watch_campaign
+    from workflow.campaign.campaign_state import read_state, watch_campaign
     from workflow.campaign.show_campaign import ProgressLines, driver_text, show_left, show_now, trial_names
 
     found, campaign, schedule = find_campaign(name, directory)
@@ -380,9 +379,9 @@ def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) ->
 
 def cancel_campaign(name: Path, directory: Path | None, now: bool = False) -> None:
     """End a campaign and print what was done. Raises RunError when it could not be ended."""
+    from workflow.campaign.campaign_control import stop_campaign
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.control.campaign_cancellation import stop_campaign
-    from workflow.campaign.control.campaign_state import read_state
+    from workflow.campaign.campaign_state import read_state
     from workflow.campaign.show_campaign import driver_text, show_cancelled
 
     found, campaign, schedule = find_campaign(name, directory)

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 
 from workflow.campaign.campaign_directory import SCHEDULE_FILE, find_campaign
 from workflow.campaign.ledger import read_history
+from workflow.campaign.results.campaign_tables import FIRST, LAST, read_table
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialCount, TrialResult
-from workflow.campaign.results.results_table import FIRST, LAST, read_table
-from workflow.campaign.statistics.median_interval import median_interval
-from workflow.campaign.statistics.outliers import outliers
+from workflow.campaign.statistics import median_interval, outliers
 from workflow.errors import RunError
 from workflow.formats.read_json import read_json
 from workflow.report_figures import FigureName

@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workflow.campaign.execution.adoption import LeftAttempt
-from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
-from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
+from workflow.campaign.execution.left_attempts import LeftAttempt
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.ledger import Attempt, Repetition
 from workflow.campaign.planning.job_allocation import job_allocation

@@ -12,25 +12,25 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from workflow.campaign.execution.adoption import LeftAttempt, adopt
-from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
-from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
+from workflow.campaign.execution.left_attempts import LeftAttempt, adopt
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
-from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
-from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
-from workflow.campaign.execution.worker import RepetitionOrder
+from workflow.campaign.execution.repetition import RepetitionOrder, StartedAttempt, lost_hosts, place_text, silent_hosts
 from workflow.campaign.ledger import Attempt, History, Repetition
-from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.packing import Packing, Start
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.planning.trial_requests import all_requests
+from workflow.campaign.planning.trial_requests import EstimatedDurations, all_requests
 from workflow.errors import RunError
+from workflow.formats.json_lines import read_json_lines
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
+from workflow.launch.host_list import is_same_host
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
+from workflow.run.events_file import EVENTS_FILE
 
 # So often pilots are looked at, and requests to stop are read.
 _LOOK_S = 0.25
@@ -40,6 +40,10 @@ _MOST_BARREN = 3
 _MOST_BARREN_HERE = 2
 # Of the time of a pilot, that a repetition is expected to take at most.
 _LARGEST_SHARE = 0.9
+# From the start of a repetition until one of its nodes must have answered, where others show that they do.
+ANSWER_S = 20.0
+# Without a proof stages start at once: then nothing is known of their nodes.
+_ANSWERS = frozenset({"node_seen", "proof_taken", "stage_started"})
 
 
 @dataclass(frozen=True)
@@ -389,3 +393,46 @@ def _look_up(ends: Mapping[LeftAttempt, Future[Attempt]], fault: str) -> None:
         for end in ends.values():
             if not end.done():
                 end.set_exception(error)
+
+
+class StartWatch:
+    """Detects lost nodes: no node of a repetition answers, although repetitions that began later have succeeded.
+
+    A launcher waits for minutes for a node that is lost while it starts there, and so does a run, for as long as its
+    `deadlines: {start: …}` allows: alone it cannot know how long launchers take here. Beside other repetitions on the
+    same pilot it shows. Times are in Unix seconds.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, int], float] = {}
+        self._answered: set[Path] = set()
+
+    def note_success(self, pilot: str, start: StartedAttempt) -> None:
+        """A repetition has succeeded."""
+        key = pilot, start.nodes
+        self._newest[key] = max(start.t, self._newest.get(key, start.t))
+
+    def silent_nodes(self, pilot: str, start: StartedAttempt, hosts: Sequence[str], now: float) -> list[str]:
+        """The nodes of a repetition that are lost. Of another size nothing is concluded: more nodes take longer."""
+        if now - start.t < ANSWER_S or start.run_dir in self._answered or not self._has_later(pilot, start):
+            return []
+        begun = read_json_lines(start.run_dir / EVENTS_FILE).records[:1]
+        # The records of its supervisor may be visible here late.
+        if not begun or now - start.t < ANSWER_S + begun[0].get("visibility_s", 0.0):
+            return []
+        silent = unanswered(start.run_dir, hosts)
+        if not silent:
+            self._answered.add(start.run_dir)
+        return silent
+
+    def _has_later(self, pilot: str, start: StartedAttempt) -> bool:
+        """Whether one of as many nodes, or more, began later and has succeeded."""
+        return any(name == pilot and nodes >= start.nodes and t >= start.t for (name, nodes), t in self._newest.items())
+
+
+def unanswered(run_dir: Path, hosts: Sequence[str]) -> list[str]:
+    """The hosts of a run of which none has answered, without that of its supervisor; none where one has."""
+    records = read_json_lines(run_dir / EVENTS_FILE).records
+    if not records or any(each.get("event") in _ANSWERS for each in records):
+        return []
+    return [host for host in hosts if not is_same_host(host, str(records[0].get("host", "")))]

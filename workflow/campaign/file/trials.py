@@ -22,6 +22,8 @@ SITE = "site."
 MAX_TRIALS = 100_000
 
 Point = dict[str, Node]
+Parameters = Mapping[str, object]
+"""The keys of a trial that vary → its values."""
 
 
 @dataclass(frozen=True)
