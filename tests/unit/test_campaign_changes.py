@@ -16,7 +16,7 @@ from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
-from workflow.campaign.changes.compared_campaign import GivenCampaign
+from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.changes.make_changes import make_changes, version_changes
 from workflow.campaign.changes.show_changes import show_changes, unmatched_metrics_text
@@ -69,8 +69,8 @@ def results_of(times: dict[Point, float], spec: CampaignSpec | None = None, **mo
     return make_results(spec or spec_of(), *parts(times, repetitions, **more))  # type: ignore[arg-type]
 
 
-def given(name: str, results: CampaignResults) -> GivenCampaign:
-    return GivenCampaign(name, results)
+def given(name: str, results: CampaignResults) -> ComparedCampaign:
+    return ComparedCampaign(name, results)
 
 
 def changes_of(new: dict[Point, float], tolerance: float | None = None, **more: object) -> CampaignChanges:
@@ -237,7 +237,7 @@ def test_identical_campaigns_seldom_regress() -> None:
     points = {("sst", ranks): 1.0 for ranks in range(1, 6)}
     results = results_of(points, spec_of(metrics={"time": "run.wall_s"}))
 
-    def drawn() -> GivenCampaign:
+    def drawn() -> ComparedCampaign:
         rows = [each.model_copy(update={"values": generator.lognormal(0, 0.2, 8).tolist()}) for each in results.results]
         return given("x", results.model_copy(update={"results": rows}))
 

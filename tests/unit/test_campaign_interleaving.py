@@ -1,4 +1,4 @@
-"""Which repetitions of two trials were measured in turns, by the times at which they started."""
+"""Which repetitions of two trials were interleaved, by the times at which they started."""
 
 from __future__ import annotations
 

@@ -381,12 +381,12 @@ def compare_campaigns(
         WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
             scipy is not installed.
     """
-    from workflow.campaign.changes.compared_campaign import read_given
+    from workflow.campaign.changes.compared_campaign import read_compared
     from workflow.campaign.changes.make_changes import make_changes
     from workflow.installation import install_command
 
     try:
-        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+        return make_changes(read_compared(Path(base)), read_compared(Path(new)), metrics, tolerance)
     except ModuleNotFoundError as error:
         text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error

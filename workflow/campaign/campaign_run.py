@@ -16,6 +16,7 @@ from workflow.campaign.campaign_directory import (
     open_directory,
     prepare,
     to_schedule,
+    to_scheduled,
     to_trials,
 )
 from workflow.campaign.execution.campaign_loop import (
@@ -169,7 +170,7 @@ def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepet
         if its in known:
             if not is_left(planned, history, its):
                 unfinished.discard(its)
-            trial = planned.by_key[its.key]
+            trial = to_scheduled(planned.by_key[its.key])
             yield EndedRepetition(len(known) - len(unfinished), len(known), trial, its, attempt, 0.0)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 
-from workflow.campaign.campaign_directory import SCHEDULE_FILE, Schedule, ScheduledTrial, find_campaign
+from workflow.campaign.campaign_directory import Schedule, find_campaign, last_entry_t
+from workflow.campaign.execution.campaign_loop import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, Attempt, History, Repetition, read_history, take_record
 from workflow.campaign.results.make_results import make_status
@@ -65,12 +65,6 @@ def state_of(status: CampaignStatus) -> CampaignState:
     return "unfinished" if missing else "failed"
 
 
-def known_campaigns() -> list[str]:
-    """The names of the campaigns below `campaigns/`, by the time of their last entry, the newest last."""
-    found = Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}")
-    return [path.parent.name for path in sorted(found, key=lambda path: (_changed(path.parent), path.parent.name))]
-
-
 def list_campaigns(names: Sequence[str]) -> list[CampaignLine]:
     """A line for each campaign, in this order. Takes up to ten seconds where a process of another host may be dead."""
     leases = examine_leases([Path(CAMPAIGNS) / name for name in names])
@@ -96,36 +90,13 @@ def _to_line(name: str, lives: Liveness) -> CampaignLine:
         wanted=sum(trial.wanted for trial in status.trials),
         running=len(status.running),
         spent_s=status.spent_s,
-        changed=_changed(directory),
+        changed=last_entry_t(directory),
         host=host,
         site=schedule.site,
     )
 
 
-def _changed(directory: Path) -> float:
-    """When its ledger was written last, Unix seconds; that of its schedule while nothing has run."""
-    for name in (LEDGER_FILE, SCHEDULE_FILE):
-        try:
-            return (directory / name).stat().st_mtime
-        except OSError:
-            continue
-    return 0.0
-
-
-@dataclass(frozen=True)
-class WatchedEnd:
-    """An attempt has ended; `done` counts the repetitions that need no further one."""
-
-    done: int
-    total: int
-    trial: ScheduledTrial
-    repetition: Repetition
-    attempt: Attempt
-    left_s: float
-    """Estimate for those that remain, from those that ran."""
-
-
-def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> Generator[list[WatchedEnd], None, None]:
+def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> Iterator[list[EndedRepetition]]:
     """What has ended since the last look, every POLL_S, until the process that runs the campaign has ended or died.
 
     What had ended before is not repeated. Raises RunError for a ledger of a newer version.
@@ -144,7 +115,7 @@ def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> G
         goes_on = alive and read_lease(directory) is not None
         ended = _take(tail, history, progress)
         yield [
-            WatchedEnd(done, progress.total, trials[repetition.key], repetition, attempt, left_s)
+            EndedRepetition(done, progress.total, trials[repetition.key], repetition, attempt, left_s)
             for repetition, attempt, done, left_s in ended
             if repetition.key in trials
         ]

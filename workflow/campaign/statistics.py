@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 CONFIDENCE = 0.95
 FEWEST = 6
 FEWEST_INTERPOLATED = 8
-LIMIT = 3.5
+OUTLIER_SCORE = 3.5
 # The median of absolute deviations of a normal distribution is 0.6745 of its standard deviation.
 _NORMAL = 0.6745
 ALPHA = 0.05
@@ -86,7 +86,7 @@ def outliers(values: Sequence[float]) -> list[bool]:
     middle = median(values)
     distances = [abs(value - middle) for value in values]
     spread = median(distances)
-    return [distance > 0 if spread == 0 else _NORMAL * distance / spread > LIMIT for distance in distances]
+    return [distance > 0 if spread == 0 else _NORMAL * distance / spread > OUTLIER_SCORE for distance in distances]
 
 
 class Significance(NamedTuple):

@@ -252,7 +252,8 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
 
     A campaign is `lost` when the process that ran it has died; `wf campaign run` continues it.
     """
-    from workflow.campaign.campaign_state import known_campaigns, list_campaigns
+    from workflow.campaign.campaign_directory import known_campaigns
+    from workflow.campaign.campaign_state import list_campaigns
     from workflow.campaign.results.campaign_tables import campaign_list_table
     from workflow.campaign.results.results_model import CampaignList
     from workflow.report.show.printing import show_table

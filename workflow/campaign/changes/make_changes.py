@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from workflow.campaign.changes.changes_model import CampaignChanges, FactChange, SideMedian, TrialChange, UnmatchedTrial
-from workflow.campaign.changes.compared_campaign import GivenCampaign
+from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.file.trials import short_names, trial_text, value_text
 from workflow.campaign.planning.both_versions import VERSION, WhichVersion
 from workflow.campaign.results.campaign_tables import column_names, varied
@@ -43,7 +43,7 @@ class _Side:
 
 
 def make_changes(
-    base: GivenCampaign, new: GivenCampaign, metrics: Sequence[str] = (), tolerance: float | None = None
+    base: ComparedCampaign, new: ComparedCampaign, metrics: Sequence[str] = (), tolerance: float | None = None
 ) -> CampaignChanges:
     """Compare `new` with `base`.
 
@@ -98,7 +98,7 @@ def _side(results: CampaignResults, in_texts: bool) -> _Side:
 
 
 def _metrics(
-    base: GivenCampaign, new: GivenCampaign, asked: Sequence[str], tolerance: float | None
+    base: ComparedCampaign, new: ComparedCampaign, asked: Sequence[str], tolerance: float | None
 ) -> list[MetricFacts]:
     """The metrics to compare. Raises WfError for one that is not in both, or is not the same thing in both."""
     before, after = ({each.name: each for each in side.results.metrics} for side in (base, new))
@@ -209,7 +209,7 @@ def _content_note(common: Sequence[str], before: _Side, after: _Side) -> str:
     return f"the content of {of} differs: plan, programs, inputs or versions"
 
 
-def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange]) -> list[str]:
+def _notes(base: ComparedCampaign, new: ComparedCampaign, changes: Sequence[TrialChange]) -> list[str]:
     notes = [
         f"{side.source} is a table: where and with which versions it was measured is not known"
         for side in (base, new)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from workflow.campaign.campaign_directory import RUNS_FOLDER
+from workflow.campaign.campaign_directory import RUNS_FOLDER, ScheduledTrial, to_scheduled
 from workflow.campaign.execution.driver_lease import StopRequests
 from workflow.campaign.execution.repetition import DecideOnSite, StartedAttempt, remove_data
 from workflow.campaign.ledger import Attempt, History, Ledger, OpenAttempt, Repetition
@@ -228,7 +228,7 @@ class EndedRepetition:
 
     done: int
     total: int
-    trial: ReadyTrial
+    trial: ScheduledTrial
     repetition: Repetition
     attempt: Attempt
     left_s: float
@@ -275,7 +275,7 @@ class AttemptsLeft:
     def tell(self, each: Repetition, attempt: Attempt, passed_s: float) -> EndedRepetition:
         """What to show of an attempt that `take` has counted, `passed_s` after the begin of the call."""
         left_s = passed_s / self._ended * (self._total - self._done)
-        trial = self._planned.by_key[each.key]
+        trial = to_scheduled(self._planned.by_key[each.key])
         return EndedRepetition(self._done, self._total, trial, each, attempt, left_s)
 
 

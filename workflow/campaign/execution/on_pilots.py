@@ -68,7 +68,7 @@ class _RunningAttempt:
     hosts: list[str]
     placed: bool = True
     """Whether the packing holds its place: not after its pilot has gone."""
-    settling: bool = False
+    resolving: bool = False
     """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
     silent: list[str] = field(default_factory=list)
@@ -95,8 +95,8 @@ class OnPilots:
         self.waiting_nodes = sum(self.nodes(each) for each in self.todo)
         self.taken: dict[Repetition, Start] = {}
         self.attempts: dict[Future[Attempt], _RunningAttempt] = {}
-        self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
-        self.judge = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self.resolver = ThreadPoolExecutor(1, thread_name_prefix="resolve")
+        self.checker = ThreadPoolExecutor(1, thread_name_prefix="check")
         self.starts = StartWatch()
         self.barren = 0
         self.hopeless: RunError | None = None
@@ -122,13 +122,13 @@ class OnPilots:
 
     @property
     def running(self) -> list[StartedAttempt]:
-        """What runs, and what is settled."""
+        """What runs, and what is resolved."""
         return [each.start for each in self.attempts.values()]
 
     def look(self) -> None:
-        """At the pilots. Raises RunError when they end one after the other, once all that ran there is settled."""
+        """At the pilots. Raises RunError when they end one after the other, once all that ran there is resolved."""
         self.look_at_pilots()
-        if self.hopeless is not None and not any(each.settling for each in self.attempts.values()):
+        if self.hopeless is not None and not any(each.resolving for each in self.attempts.values()):
             raise self.hopeless
         if not self.is_stopping and not self.closed_because and self.hopeless is None:
             self.end_silent()
@@ -171,7 +171,7 @@ class OnPilots:
         self.attempts[pilot.submit(order)] = running
 
     def ended(self) -> Iterator[RepetitionEnd]:
-        """Those whose workers have returned them, and those of lost workers that are settled."""
+        """Those whose workers have returned them, and those of lost workers that are resolved."""
         done, _ = wait(self.attempts, _LOOK_S, FIRST_COMPLETED)
         if not self.attempts:
             time.sleep(_LOOK_S)
@@ -213,8 +213,8 @@ class OnPilots:
         gone = [(future, running) for future, running in self.attempts.items() if running.pilot == pilot.name]
         for _, running in gone:
             running.placed = False
-        is_open = [future for future, running in gone if not running.settling and not _has_result(future)]
-        self.settle(is_open, fault)
+        is_open = [future for future, running in gone if not running.resolving and not _has_result(future)]
+        self.resolve(is_open, fault)
         self.count_barren(pilot, fault)
 
     def count_barren(self, pilot: Pilot, fault: str) -> None:
@@ -251,23 +251,23 @@ class OnPilots:
     def end_silent(self) -> None:
         """Kill the runs that would wait for lost nodes until the deadline of their start."""
         for running in self.attempts.values():
-            if running.settling or running.silent:
+            if running.resolving or running.silent:
                 continue
             if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, time.time()):
                 with contextlib.suppress(RunError):  # the next time
                     send_request(running.start.run_dir, "kill")
                     running.silent = nodes
 
-    def settle(self, futures: list[Future[Attempt]], fault: str) -> None:
+    def resolve(self, futures: list[Future[Attempt]], fault: str) -> None:
         """The workers of repetitions are gone: find out what became of their runs, beside all else and all at once."""
         ends: dict[LeftAttempt, Future[Attempt]] = {}
         for future in futures:
             running = self.attempts.pop(future)
-            running.settling = True
+            running.resolving = True
             end = ends[LeftAttempt(running.repetition, running.start)] = Future()
             self.attempts[end] = running
         if ends:
-            self.settler.submit(_look_up, ends, fault)
+            self.resolver.submit(_look_up, ends, fault)
 
     def take_end(self, future: Future[Attempt]) -> RepetitionEnd | None:
         """An attempt has ended, or its worker has. None where it is not known yet how."""
@@ -276,16 +276,16 @@ class OnPilots:
         if (error := future.exception()) is None:
             del self.attempts[future]
             attempt, pilot = future.result(), self.pilots.alive.get(running.pilot)
-            if pilot is None and not running.settling and attempt.state == "failed":
+            if pilot is None and not running.resolving and attempt.state == "failed":
                 # The end of its pilot was seen before that of its run.
                 attempt = replace(attempt, state="lost", reason=f"its pilot is lost: {attempt.reason}")
-            if attempt.state == "succeeded" or running.settling or self.is_stopping or pilot is None:
+            if attempt.state == "succeeded" or running.resolving or self.is_stopping or pilot is None:
                 return self.free(running, attempt)
-            # Its place stays taken until the pilot was judged.
-            running.settling = True
-            self.attempts[self.judge.submit(pilot.judge, attempt)] = running
+            # Its place stays taken until the pilot was checked.
+            running.resolving = True
+            self.attempts[self.checker.submit(pilot.check_attempt, attempt)] = running
             return None
-        if running.settling:
+        if running.resolving:
             if not isinstance(error, RunError):
                 raise error
             # It keeps its place, and has no end in the ledger: the next call looks at it again.
@@ -297,7 +297,7 @@ class OnPilots:
         if pilot is not None and is_of_all_workers(error):
             self.lose_pilot(pilot, f"its workers no longer answer ({error})")
         else:
-            self.settle([future], f"its worker was lost ({error})")
+            self.resolve([future], f"its worker was lost ({error})")
         return None
 
     def free(self, running: _RunningAttempt, attempt: Attempt) -> RepetitionEnd:
@@ -359,18 +359,18 @@ class OnPilots:
                     running.sent.add(request)
 
     def stop_limits(self) -> Mapping[str, float]:
-        """Those that are settled have a deadline of their own."""
+        """Those that are resolved have a deadline of their own."""
         return {
             each.start.run_dir.name: self.planned.by_key[each.repetition.key].plan.deadlines.stop + 2 * REACTION_S
             for each in self.attempts.values()
-            if not each.settling
+            if not each.resolving
         }
 
     def close(self) -> None:
         """End all pilots."""
         self.pilots.close()
-        self.settler.shutdown(wait=False, cancel_futures=True)
-        self.judge.shutdown(wait=False, cancel_futures=True)
+        self.resolver.shutdown(wait=False, cancel_futures=True)
+        self.checker.shutdown(wait=False, cancel_futures=True)
 
 
 def _names(allocation: Allocation) -> list[str]:

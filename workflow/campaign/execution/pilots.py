@@ -240,7 +240,7 @@ class Pilot:
         """Those of its repetitions: made on its host, for the command of the driver. It has introduced itself."""
         return of_driver.model_copy(update=dict(self.host_context or {}))
 
-    def judge(self, attempt: Attempt) -> Attempt:
+    def check_attempt(self, attempt: Attempt) -> Attempt:
         """An attempt that did not succeed: it is lost where the pilot ends, which may be known here first.
 
         Otherwise a pilot whose job was cancelled would let one repetition after the other fail at once.

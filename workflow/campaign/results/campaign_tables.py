@@ -52,8 +52,8 @@ _ESCAPED = str.maketrans(
     }
 )  # fmt: skip
 Cell = str | int | float | bool
-FIRST = ("trial", "baseline")
-LAST = ("repetition", "warmup", "metric", "part", "name", "figure", "value", "unit")
+FIRST_COLUMNS = ("trial", "baseline")
+LAST_COLUMNS = ("repetition", "warmup", "metric", "part", "name", "figure", "value", "unit")
 
 
 def metric_text(value: float | None, unit: str) -> str:
@@ -297,13 +297,13 @@ def latex_text(text: str) -> str:
 def table_columns(keys: Sequence[str]) -> list[str]:
     """The titles: the trial, a column per key that varies, the repetition, and what was measured."""
     names = column_names(keys)
-    return [*FIRST, *(names[key] for key in keys), *LAST]
+    return [*FIRST_COLUMNS, *(names[key] for key in keys), *LAST_COLUMNS]
 
 
 def column_names(keys: Sequence[str]) -> dict[str, str]:
     """Key → the title of its column: short, unless another column has that title."""
     names = short_names(keys)
-    return {key: key if names[key] in (*FIRST, *LAST) else names[key] for key in keys}
+    return {key: key if names[key] in (*FIRST_COLUMNS, *LAST_COLUMNS) else names[key] for key in keys}
 
 
 def table_rows(

@@ -57,8 +57,8 @@ PREFIXES = ("", "k", "M", "G", "T", "P")
 DataRow = Sequence[str | int | float | bool | None]
 CUT = "…"
 FEWEST = 8
-NO_BREAK = "\u00a0"
 """Letters on each side of what all labels share that are kept: they say what the rest belongs to."""
+NO_BREAK = "\u00a0"
 
 
 @dataclass(frozen=True)
