@@ -9,17 +9,17 @@ from __future__ import annotations
 import itertools
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History, Repetition
-from workflow.campaign.results.results_model import ComparisonResult, MetricFacts
+from workflow.campaign.results.results_model import ComparisonResult, MetricFacts, TrialResult
 from workflow.campaign.results.samples import of_attempts, trial_result
-from workflow.campaign.statistics import choose_test
-from workflow.campaign.verdicts import TwoSamples, decide_together
+from workflow.campaign.statistics import Test, choose_test
+from workflow.campaign.verdicts import PairVerdict, TwoSamples, decide_together
 from workflow.engines import traits_of
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
@@ -49,75 +49,78 @@ class Pair:
     reference: ScheduledTrial
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """One metric of two trials with what both measured."""
+
+    metric: MetricFacts
+    pair: Pair
+    mine: TrialResult
+    other: TrialResult
+    is_interleaved: bool | None
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no verdict, whatever was measured; empty where there may be one."""
+        if not is_comparable(self.metric.of, self.pair.trial, self.pair.reference):
+            return UNLIKE
+        return NOT_INTERLEAVED if self.is_interleaved is False else ""
+
+    def samples(self, test: Test) -> TwoSamples:
+        """What is tested."""
+        is_testable = not self.why_not and self.mine.is_whole and self.other.is_whole
+        pairs = self.mine.pairs_with(self.other) if test == "pairs" else None
+        return TwoSamples(
+            self.mine.values, self.other.values, is_testable, self.metric.threshold, self.metric.better, pairs
+        )
+
+    def result(self, verdict: PairVerdict) -> ComparisonResult:
+        """What the report says of it."""
+        return ComparisonResult(
+            metric=self.metric.name,
+            vary=self.pair.vary,
+            value=self.pair.value,
+            against=self.pair.against,
+            at=dict(self.pair.at),
+            count=len(self.mine.values),
+            count_against=len(self.other.values),
+            **verdict.ratio._asdict(),
+            test=verdict.test,
+            p=verdict.p,
+            corrected_p=verdict.corrected_p,
+            decision=verdict.decision,
+            reason=self.why_not or verdict.reason,
+            in_turns=self.is_interleaved,
+        )
+
+
 def compare_trials(
     spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
 ) -> list[ComparisonResult]:
-    """Every comparison that was asked for; the p-values of all of them are corrected together.
-
-    Of a trial that was measured more than once, each uses what was measured beside the other trial.
-    """
-    asked = [
-        (metric, pair)
-        for request in spec.comparisons
-        for metric in facts
-        if request.metrics is None or metric.name in request.metrics
-        for pair in make_pairs(spec, request, trials)
-    ]
-    compared = {(pair.trial.key, pair.reference.key): pair for _, pair in asked}
-    measured = {keys: compared_measurements(*keys, spec, history) for keys in compared}
-    sides = {
-        keys: (
-            of_attempts(pair.trial, measured[keys].mine, spec, history),
-            of_attempts(pair.reference, measured[keys].other, spec, history),
-        )
-        for keys, pair in compared.items()
-    }
-    both = []
-    for metric, pair in asked:
-        of_one, of_other = sides[pair.trial.key, pair.reference.key]
-        both.append((trial_result(pair.trial, metric, of_one), trial_result(pair.reference, metric, of_other)))
+    """Every comparison that was asked for; the p-values of all of them are corrected together."""
+    asked = list(_comparisons(spec, trials, facts, history))
     test = choose_test(spec.repetitions, count_comparisons(spec, trials))
-    barred = [
-        UNLIKE
-        if not is_comparable(metric.of, pair.trial, pair.reference)
-        else NOT_INTERLEAVED
-        if measured[pair.trial.key, pair.reference.key].is_interleaved is False
-        else ""
-        for metric, pair in asked
-    ]
-    samples = [
-        TwoSamples(
-            mine.values,
-            other.values,
-            not reason and mine.is_whole and other.is_whole,
-            metric.threshold,
-            metric.better,
-            mine.pairs_with(other) if test == "pairs" else None,
-        )
-        for (metric, _), (mine, other), reason in zip(asked, both, barred, strict=True)
-    ]
-    found = []
-    verdicts = decide_together(samples)
-    for (metric, pair), (mine, other), reason, verdict in zip(asked, both, barred, verdicts, strict=True):
-        found.append(
-            ComparisonResult(
-                metric=metric.name,
-                vary=pair.vary,
-                value=pair.value,
-                against=pair.against,
-                at=dict(pair.at),
-                count=len(mine.values),
-                count_against=len(other.values),
-                **verdict.ratio._asdict(),
-                test=verdict.test,
-                p=verdict.p,
-                corrected_p=verdict.corrected_p,
-                decision=verdict.decision,
-                reason=reason or verdict.reason,
-                in_turns=measured[pair.trial.key, pair.reference.key].is_interleaved,
-            )
-        )
-    return found
+    verdicts = decide_together([each.samples(test) for each in asked])
+    return [each.result(verdict) for each, verdict in zip(asked, verdicts, strict=True)]
+
+
+def _comparisons(
+    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
+) -> Iterator[_Comparison]:
+    """Of a trial that was measured more than once, each uses what was measured beside the other trial."""
+    for request in spec.comparisons:
+        pairs = make_pairs(spec, request, trials)
+        beside = [compared_measurements(pair.trial.key, pair.reference.key, spec, history) for pair in pairs]
+        sides = [
+            (of_attempts(pair.trial, its.mine, spec, history), of_attempts(pair.reference, its.other, spec, history))
+            for pair, its in zip(pairs, beside, strict=True)
+        ]
+        for metric in facts:
+            if request.metrics is not None and metric.name not in request.metrics:
+                continue
+            for pair, its, (one, other) in zip(pairs, beside, sides, strict=True):
+                mine, theirs = trial_result(pair.trial, metric, one), trial_result(pair.reference, metric, other)
+                yield _Comparison(metric, pair, mine, theirs, its.is_interleaved)
 
 
 def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[ScheduledTrial]) -> list[Pair]:

@@ -66,7 +66,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         comparisons=comparisons,
         notes=[
             *_busy_notes(load, schedule.cores),
-            *mixture_notes(repetitions),
+            *condition_notes(repetitions),
             *interleaving_notes(comparisons, spec),
             *_again_notes(shown, history),
             *_notes(spec, status.trials, results, history, repetitions),
@@ -210,7 +210,7 @@ def _undefined_notes(metric: str, results: Sequence[TrialResult]) -> list[str]:
     return [f"{text}, which were not slower than without I/O: medians there are lower bounds, and get no verdict"]
 
 
-def mixture_notes(repetitions: Iterable[Measured]) -> list[str]:
+def condition_notes(repetitions: Iterable[Measured]) -> list[str]:
     """That some repetitions ran alone and some beside others, or on several hosts.
 
     What is not recorded of a repetition does not count.
