@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 
 from tests.bench import streams
 from workflow.campaign.planning.free_nodes import FreeNodes, Place
-from workflow.campaign.planning.packing import Start
-from workflow.campaign.planning.simulated_packing import PilotSize, Timeline, simulate
-from workflow.campaign.planning.waiting_requests import Request
+from workflow.campaign.planning.packing import Request, Start
+from workflow.campaign.planning.simulated_campaign import PilotSize, Timeline, simulate
 
 FOUR = PilotSize(4, tuple(range(4)))
 LARGE = PilotSize(512, tuple(range(64)))

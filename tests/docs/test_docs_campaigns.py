@@ -15,7 +15,7 @@ from tools.studies import is_current, to_page
 from workflow import report_campaign, run_campaign
 from workflow.api import plan_campaign
 from workflow.campaign.campaign_advice import advise_campaign
-from workflow.campaign.statistics.significance import repetitions_needed, smallest_p
+from workflow.campaign.statistics import repetitions_needed, smallest_p
 from workflow.cli.main import wf
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from workflow.campaign.statistics.significance import Test, choose_test
-from workflow.campaign.statistics.verdicts import PairVerdict, TwoSamples, decide_together
+from workflow.campaign.statistics import Test, choose_test
+from workflow.campaign.verdicts import PairVerdict, TwoSamples, decide_together
 
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, tuple[int, int]], tuple[Values, Values]]
@@ -78,7 +78,7 @@ def verdicts(one: Values, other: Values, test: Test) -> list[PairVerdict]:
     for mine, its in zip(np.exp(one).tolist(), np.exp(other).tolist(), strict=True):
         pairs = list(zip(mine, its, strict=True)) if test == "pairs" else None
         samples.append(TwoSamples(mine, its, True, THRESHOLD, "less", pairs))
-    with patch("workflow.campaign.statistics.verdicts.RESAMPLES", RESAMPLES):
+    with patch("workflow.campaign.verdicts.RESAMPLES", RESAMPLES):
         return decide_together(samples)
 
 

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from workflow.calibration.calibration_file import host_note, load_calibration, read_calibration, write_calibration
-from workflow.calibration.calibration_folder import calibration_path, find_calibration
+from workflow.calibration.calibration_file import (
+    calibration_path,
+    find_calibration,
+    host_note,
+    load_calibration,
+    read_calibration,
+    write_calibration,
+)
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import Calibration, MeasuringConditions
 from workflow.forecast.quartiles import exactly

@@ -16,19 +16,18 @@ from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
-from workflow.campaign.changes.changes_tables import unmatched_metrics_text
-from workflow.campaign.changes.compared_campaign import GivenCampaign
+from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.changes.gate import faults
-from workflow.campaign.changes.make_changes import make_changes
-from workflow.campaign.changes.version_changes import version_changes
+from workflow.campaign.changes.make_changes import make_changes, version_changes
+from workflow.campaign.changes.show_changes import show_changes, unmatched_metrics_text
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.both_versions import gate_spec
-from workflow.campaign.results.make_results import NOT_IN_TURNS, make_results
+from workflow.campaign.results.campaign_tables import table_columns, table_rows, write_table
+from workflow.campaign.results.comparisons import NOT_INTERLEAVED
+from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults
-from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
-from workflow.campaign.show_changes import show_changes
 from workflow.cli.main import main
 from workflow.errors import WfError
 
@@ -70,8 +69,8 @@ def results_of(times: dict[Point, float], spec: CampaignSpec | None = None, **mo
     return make_results(spec or spec_of(), *parts(times, repetitions, **more))  # type: ignore[arg-type]
 
 
-def given(name: str, results: CampaignResults) -> GivenCampaign:
-    return GivenCampaign(name, results)
+def given(name: str, results: CampaignResults) -> ComparedCampaign:
+    return ComparedCampaign(name, results)
 
 
 def changes_of(new: dict[Point, float], tolerance: float | None = None, **more: object) -> CampaignChanges:
@@ -130,7 +129,7 @@ def test_a_gate_names_the_test_that_was_made(capsys: pytest.CaptureFixture[str])
 
 def test_a_gate_says_why_a_ratio_is_undecided() -> None:
     (change,) = changes_of_versions(spec_of(metrics={"time": "run.wall_s"}), apart=86400.0).changes
-    assert (change.decision, change.test, change.reason) == ("undecided", None, NOT_IN_TURNS)
+    assert (change.decision, change.test, change.reason) == ("undecided", None, NOT_INTERLEAVED)
 
 
 def test_campaigns_are_compared_by_ranks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +237,7 @@ def test_identical_campaigns_seldom_regress() -> None:
     points = {("sst", ranks): 1.0 for ranks in range(1, 6)}
     results = results_of(points, spec_of(metrics={"time": "run.wall_s"}))
 
-    def drawn() -> GivenCampaign:
+    def drawn() -> ComparedCampaign:
         rows = [each.model_copy(update={"values": generator.lognormal(0, 0.2, 8).tolist()}) for each in results.results]
         return given("x", results.model_copy(update={"results": rows}))
 

@@ -14,14 +14,26 @@ import pytest
 
 from tests.support.waiting import wait_until
 from workflow.api import make_plan
-from workflow.campaign.execution import adoption, in_order
-from workflow.campaign.execution.adoption import LeftAttempt, adopt
-from workflow.campaign.execution.campaign_loop import run_repetitions
-from workflow.campaign.execution.context import CampaignContext
-from workflow.campaign.execution.driver import Driver
-from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
-from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, StopRequests, driver_lease
-from workflow.campaign.execution.remaining import MOST_LOSSES, UNFINISHED, AttemptsLeft, remaining
+from workflow.campaign.execution import in_order, left_attempts
+from workflow.campaign.execution.campaign_loop import (
+    MOST_LOSSES,
+    UNFINISHED,
+    AttemptsLeft,
+    CampaignContext,
+    Driver,
+    remaining,
+    run_repetitions,
+)
+from workflow.campaign.execution.driver_lease import (
+    KEYS_FOLDER,
+    PILOTS_FOLDER,
+    StopRequests,
+    bound_command,
+    driver_lease,
+    end_session,
+    write_driver,
+)
+from workflow.campaign.execution.left_attempts import LeftAttempt, adopt
 from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
@@ -109,7 +121,7 @@ def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: 
 def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "REACTION_S", 0.2)
+    monkeypatch.setattr(left_attempts, "REACTION_S", 0.2)
     campaign = planned(tmp_path, "repetitions: 2")
     left = []
     for each in remaining(campaign, History()):

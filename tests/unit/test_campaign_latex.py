@@ -7,8 +7,13 @@ import re
 import pytest
 
 from tests.support.measured_campaign import history_of, schedule_of, spec_of
-from workflow.campaign.results.campaign_tables import comparison_table, metric_table
-from workflow.campaign.results.latex_tables import latex_table, latex_tables, latex_text
+from workflow.campaign.results.campaign_tables import (
+    comparison_table,
+    latex_table,
+    latex_tables,
+    latex_text,
+    metric_table,
+)
 from workflow.campaign.results.make_results import make_results
 from workflow.report.show.text_table import Heading, Table
 

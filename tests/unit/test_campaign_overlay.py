@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from workflow.campaign.file.campaign_overlay import CampaignOptions
-from workflow.campaign.file.campaign_schema import campaign_schema
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import CampaignSpec, campaign_schema
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.file.trials import make_trials
 from workflow.errors import SpecError

@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 
 from workflow.campaign.planning.free_nodes import Footprint, FreeNodes, Place
-from workflow.campaign.planning.packing import Packing, Start
-from workflow.campaign.planning.simulated_packing import PilotSize, simulate
-from workflow.campaign.planning.waiting_requests import Request
+from workflow.campaign.planning.packing import Packing, Request, Start
+from workflow.campaign.planning.simulated_campaign import PilotSize, simulate
 
 FOUR = PilotSize(4, (0, 1, 2, 3))
 

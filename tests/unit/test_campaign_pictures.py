@@ -17,15 +17,32 @@ from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
-from workflow.campaign.results.operation_pictures import make_box
-from workflow.campaign.results.picture_canvas import COLOURS, axis_unit, new_canvas, set_finding
-from workflow.campaign.results.picture_labels import in_words, short_labels, wrapped
-from workflow.campaign.results.ratio_picture import RatioRow, ratio_axis, ratio_picture
+from workflow.campaign.results.picture_canvas import (
+    COLOURS,
+    axis_unit,
+    in_words,
+    new_canvas,
+    set_finding,
+    short_labels,
+    wrapped,
+)
 from workflow.campaign.results.results_model import ComparisonResult, MetricFacts
-from workflow.campaign.results.results_pictures import finding, make_pictures
-from workflow.campaign.results.scaling_picture import ValueColours
-from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor, meaningful
-from workflow.campaign.statistics.verdicts import Decision
+from workflow.campaign.results.results_pictures import (
+    RatioRow,
+    finding,
+    make_box,
+    make_pictures,
+    ratio_axis,
+    ratio_picture,
+)
+from workflow.campaign.results.scaling_picture import (
+    ValueColours,
+    find_dimensions,
+    find_scaling,
+    ideal_factor,
+    meaningful,
+)
+from workflow.campaign.verdicts import Decision
 
 
 def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:

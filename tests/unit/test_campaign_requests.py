@@ -10,12 +10,10 @@ import pytest
 
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Repetition, RunEnd
-from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
-from workflow.campaign.planning.packed_campaign import PilotsOfCampaign, pack_campaign, pilots_of
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
-from workflow.campaign.planning.simulated_packing import PilotSize
-from workflow.campaign.planning.trial_requests import all_requests, footprint_of
+from workflow.campaign.planning.simulated_campaign import PilotSize, PilotsOfCampaign, pack_campaign, pilots_of
+from workflow.campaign.planning.trial_requests import EstimatedDurations, all_requests, footprint_of
 from workflow.campaign.show_campaign import packing_lines
 from workflow.formatting import duration
 from workflow.launch.allocation import Allocation, Host

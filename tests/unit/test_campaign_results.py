@@ -14,22 +14,21 @@ from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import History, Ledger, Repetition
-from workflow.campaign.results.campaign_files import write_results
-from workflow.campaign.results.campaign_page import make_page
-from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
-from workflow.campaign.results.like_rates import UNLIKE
-from workflow.campaign.results.make_results import (
-    NOT_IN_TURNS,
-    count_comparisons,
-    keys_together,
-    make_results,
-    make_status,
+from workflow.campaign.results.campaign_page import make_page, write_results
+from workflow.campaign.results.campaign_tables import (
+    comparison_table,
+    method_text,
+    metric_table,
+    table_columns,
+    table_rows,
+    write_table,
 )
+from workflow.campaign.results.comparisons import NOT_INTERLEAVED, UNLIKE, count_comparisons, keys_together
+from workflow.campaign.results.make_results import make_results, make_status
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_summary import results_summary
-from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
-from workflow.campaign.statistics.verdicts import FEW_PAIRS
+from workflow.campaign.verdicts import FEW_PAIRS
 from workflow.errors import WfError
 from workflow.report.build.figure_values import figures_of
 from workflow.report.report_files import compute_report
@@ -294,7 +293,7 @@ def test_what_was_not_measured_in_turns_is_not_counted_as_a_test() -> None:
         history.ended[identity] = replace(attempt, started=start)
     results = make_results(spec_of(), schedule, history)
     beside, apart = results.comparisons
-    assert (apart.decision, apart.reason, apart.in_turns) == ("undecided", NOT_IN_TURNS, False)
+    assert (apart.decision, apart.reason, apart.in_turns) == ("undecided", NOT_INTERLEAVED, False)
     assert (apart.test, apart.p, apart.corrected_p) == (None, None, None) and apart.ratio is not None
     assert beside.decision == "slower" and beside.corrected_p == beside.p == 2 / 2**8
     assert "corrected for 1 comparison (" in method_text(results.comparisons)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from workflow.campaign.execution.on_pilots import ANSWER_S, StartWatch, unanswered
 from workflow.campaign.execution.repetition import StartedAttempt
-from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
 
 HOSTS = ["n1.site.org", "n3", "n4"]
 LATE = 100 + ANSWER_S

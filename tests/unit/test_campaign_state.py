@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns, state_of, with_driver
+from workflow.campaign.campaign_directory import known_campaigns
+from workflow.campaign.campaign_state import list_campaigns, state_of, with_driver
 from workflow.campaign.ledger import History, OpenAttempt, Repetition
 from workflow.campaign.results.campaign_tables import campaign_list_table
 from workflow.campaign.results.results_model import CampaignStatus, TrialCount

@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from workflow.campaign.statistics.median_interval import coverage, median_interval
-from workflow.campaign.statistics.outliers import outliers
-from workflow.campaign.statistics.significance import (
+from workflow.campaign.statistics import (
     ALPHA,
     choose_test,
+    coverage,
     holm,
+    median_interval,
+    outliers,
     rank_test,
     repetitions_needed,
     sign_test,
     smallest_p,
     welch,
 )
-from workflow.campaign.statistics.verdicts import (
+from workflow.campaign.verdicts import (
     INCLUDES_ONE,
     OPPOSITE,
     MedianRatio,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tests.support.planner import SITE
 from tests.support.sample_run import make_plan
-from workflow.campaign.execution.repetition import StartedAttempt
-from workflow.campaign.execution.worker import RepetitionOrder, run_order
+from workflow.campaign.execution.repetition import RepetitionOrder, StartedAttempt, run_order
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import StartContext

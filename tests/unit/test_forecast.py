@@ -21,13 +21,12 @@ from workflow.forecast.calibration_model import (
     StageRecord,
     StreamPoint,
     StreamRates,
+    calibrated_text,
 )
 from workflow.forecast.forecast_model import StageForecast
-from workflow.forecast.forecast_notes import calibrated_text
-from workflow.forecast.known_stages import step_ratios, stream_sizes
+from workflow.forecast.known_stages import competitors, share_of_a_core, step_ratios, stream_sizes
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
-from workflow.forecast.shared_cores import competitors, share_of_a_core
 from workflow.forecast.stream_costs import at_size
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.calibration import machine_load
-from workflow.calibration.machine_load import cores_of_others, cpu_times
+from workflow.calibration import calibrate
+from workflow.calibration.calibrate import cores_of_others, cpu_times
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -24,7 +24,7 @@ def stat(busy_s: dict[int, float]) -> str:
 def test_only_the_cpus_that_this_process_may_use_count(
     allowed: set[int], cores: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_load, "PROC_STAT", tmp_path / "stat")
+    monkeypatch.setattr(calibrate, "PROC_STAT", tmp_path / "stat")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
     monkeypatch.setattr(os, "times", lambda: os.times_result((0.0, 0.0, 0.0, 0.0, 0.0)))
     found = []
@@ -36,5 +36,5 @@ def test_only_the_cpus_that_this_process_may_use_count(
 
 
 def test_a_system_without_the_table_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_load, "PROC_STAT", tmp_path / "none")
+    monkeypatch.setattr(calibrate, "PROC_STAT", tmp_path / "none")
     assert cpu_times() is None

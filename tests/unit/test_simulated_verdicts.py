@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.support.simulated_reports import KINDS, Plan, false_verdicts, power
-from workflow.campaign.statistics.significance import Test
+from workflow.campaign.statistics import Test
 
 ONE_IN_TWENTY = 0.05
 PLANS = [

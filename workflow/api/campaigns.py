@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.file.load_campaign import Campaign
-    from workflow.campaign.planning.packed_campaign import PackedCampaign
     from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.campaign.planning.simulated_campaign import PackedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
@@ -58,11 +58,11 @@ def plan_campaign(
 
 def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
     """How those repetitions run that are not finished, with durations from the ledger where there is one."""
+    from workflow.campaign.execution.campaign_loop import is_left
     from workflow.campaign.execution.choose_executor import has_all_cores
-    from workflow.campaign.execution.remaining import is_left
     from workflow.campaign.ledger import read_history
-    from workflow.campaign.planning.estimated_duration import EstimatedDurations
-    from workflow.campaign.planning.packed_campaign import pack_campaign, pilots_of
+    from workflow.campaign.planning.simulated_campaign import pack_campaign, pilots_of
+    from workflow.campaign.planning.trial_requests import EstimatedDurations
 
     first = planned.ready[0]
     site = sites.find(first.loaded, first.trial.of_site)
@@ -118,8 +118,8 @@ def _plan_campaign(
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, elsewhere_note, options_note
     from workflow.campaign.planning.job_allocation import job_problems
-    from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
+    from workflow.campaign.planning.simulated_campaign import needs_jobs
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, sites.decide)
@@ -168,9 +168,9 @@ def run_campaign(
         RunError: the directory cannot be used, or a process runs this campaign.
     """
 
+    from workflow.campaign.campaign_control import refuse_running
     from workflow.campaign.campaign_run import run_planned
-    from workflow.campaign.control.detached_campaign import refuse_running
-    from workflow.campaign.execution.context import CampaignContext
+    from workflow.campaign.execution.campaign_loop import CampaignContext
     from workflow.provenance.collect import start_context
 
     sites, options = Sites(), campaign_options(sets, profiles, site)
@@ -217,7 +217,7 @@ def _checked_campaign(
 
 def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: Sites) -> dict[str, Site]:
     """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
-    from workflow.campaign.planning.packed_campaign import needs_jobs
+    from workflow.campaign.planning.simulated_campaign import needs_jobs
     from workflow.plan.stage_needs import stage_needs
     from workflow.plan.topology.implicit_stages import complete_pipeline
 
@@ -263,10 +263,10 @@ def detach_campaign(
     """
     import time
 
+    from workflow.campaign.campaign_control import refuse_running, start_detached_campaign
     from workflow.campaign.campaign_directory import open_directory
     from workflow.campaign.campaign_run import select, write_schedule
-    from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
-    from workflow.campaign.execution.remaining import remaining
+    from workflow.campaign.execution.campaign_loop import remaining
     from workflow.campaign.ledger import read_history
 
     begin, options = time.monotonic(), campaign_options(sets, profiles, site)
@@ -294,7 +294,7 @@ def campaign_status(
         RunError: it has not been run.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.control.campaign_state import read_state
+    from workflow.campaign.campaign_state import read_state
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
     status = read_state(found, its.spec, schedule)
@@ -315,7 +315,7 @@ def report_campaign(
         WfError: scipy or matplotlib is not installed.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.results.campaign_files import write_results
+    from workflow.campaign.results.campaign_page import write_results
 
     found, its, schedule = find_campaign(
         Path(campaign), None if directory is None else Path(directory), campaign_options(sets, (), None)
@@ -331,7 +331,7 @@ def _content_notes(directory: Path, campaign: Campaign, schedule: Schedule) -> l
     from workflow.campaign.campaign_directory import is_as_planned
     from workflow.campaign.file.load_campaign import load_campaign
     from workflow.campaign.ledger import read_history
-    from workflow.campaign.planning.key_changes import unmatched_notes
+    from workflow.campaign.planning.content_key import unmatched_notes
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     file = directory / schedule.file
@@ -355,7 +355,7 @@ def _content_notes(directory: Path, campaign: Campaign, schedule: Schedule) -> l
 def _unmatched(planned: PlannedCampaign, directory: Path) -> list[str]:
     """That finished repetitions do not match a campaign as it is planned now."""
     from workflow.campaign.ledger import read_history
-    from workflow.campaign.planning.key_changes import unmatched_notes
+    from workflow.campaign.planning.content_key import unmatched_notes
 
     trials = {each.key: (each.content.parameters, each.is_baseline) for each in planned.ready}
     return unmatched_notes(read_history(directory), trials, {each.key: each.content for each in planned.ready})
@@ -381,12 +381,12 @@ def compare_campaigns(
         WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
             scipy is not installed.
     """
-    from workflow.campaign.changes.compared_campaign import read_given
+    from workflow.campaign.changes.compared_campaign import read_compared
     from workflow.campaign.changes.make_changes import make_changes
     from workflow.installation import install_command
 
     try:
-        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+        return make_changes(read_compared(Path(base)), read_compared(Path(new)), metrics, tolerance)
     except ModuleNotFoundError as error:
         text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error

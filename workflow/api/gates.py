@@ -65,11 +65,11 @@ def gate_campaign(
         WfError: they have no trial in common; a metric is not known; scipy is not installed.
     """
     from workflow.campaign.campaign_advice import advise_campaign
+    from workflow.campaign.campaign_control import refuse_running
     from workflow.campaign.campaign_directory import read_schedule
     from workflow.campaign.campaign_run import run_planned
-    from workflow.campaign.changes.version_changes import version_changes
-    from workflow.campaign.control.detached_campaign import refuse_running
-    from workflow.campaign.execution.context import CampaignContext
+    from workflow.campaign.changes.make_changes import version_changes
+    from workflow.campaign.execution.campaign_loop import CampaignContext
     from workflow.campaign.ledger import CAMPAIGNS, read_history
     from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results

@@ -153,11 +153,10 @@ def forecast_plan(plan: Plan) -> Forecast | None:
     Raises:
         WfError: the file of the site's calibration is wrong, or of a newer wf.
     """
-    from workflow.calibration.calibration_folder import find_calibration
+    from workflow.calibration.calibration_file import find_calibration, host_note, read_calibration
 
     if (file := find_calibration(plan.site)) is None:
         return None
-    from workflow.calibration.calibration_file import host_note, read_calibration
     from workflow.forecast.make_forecast import make_forecast
 
     calibration = read_calibration(file)

@@ -1,11 +1,17 @@
-"""All measurements of a site, in turn: each repetition goes through all settings, so that drift hits all alike."""
+"""All measurements of a site, in turn: each repetition goes through all settings, so that drift hits all alike.
+
+Meanwhile it is recorded how many cores other programs use.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import importlib.metadata
+import os
 import platform
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from workflow import __version__
-from workflow.calibration.compressor_measurement import (
-    SHIPPED_DATA,
-    compressors_here,
-    make_data,
-    measure_compressor,
-)
-from workflow.calibration.machine_load import cores_of_others, cpu_times
+from workflow.calibration.compressor_measurement import SHIPPED_DATA, compressors_here, make_data, measure_compressor
 from workflow.calibration.measured_run import MeasurementEndedError, MeasuringPlace, NotMeasuredError
-from workflow.calibration.memory_copy import measure_memory
 from workflow.calibration.stream_measurement import (
     LaunchSamples,
     StreamSamples,
@@ -36,9 +35,18 @@ from workflow.forecast.calibration_model import (
     MeasuringConditions,
     StreamRates,
 )
-from workflow.forecast.quartiles import Quartiles
+from workflow.forecast.quartiles import Quartiles, quartiles
 
 REPETITIONS = 3
+COPIED_BYTES = 64_000_000
+COPIES = 12
+WARM_COPIES = 2
+PROC_STAT = Path("/proc/stat")
+# Of the lines of /proc/stat for each CPU (man 5 proc): user, nice, system, irq, softirq and steal, not idle and iowait.
+# The time of guests is in that of user and nice.
+_BUSY = (0, 1, 2, 5, 6, 7)
+# A shorter time holds too few ticks of 10 ms.
+SAMPLE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -163,3 +171,53 @@ def _adios2_version() -> str:
 
 def _known(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
+
+
+def measure_memory() -> Quartiles:
+    """Bytes per second from one block to another, both larger than caches and touched before."""
+    source, target = ctypes.create_string_buffer(COPIED_BYTES), ctypes.create_string_buffer(COPIED_BYTES)
+    ctypes.memset(source, 1, COPIED_BYTES)
+    rates = []
+    for _ in range(WARM_COPIES + COPIES):
+        begin = time.perf_counter()
+        ctypes.memmove(target, source, COPIED_BYTES)
+        rates.append(COPIED_BYTES / (time.perf_counter() - begin))
+    return quartiles(rates[WARM_COPIES:])
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """CPU seconds up to a moment: of all programs on the CPUs that this process may use, and of this process with its
+    children that have ended."""
+
+    t: float
+    all_s: float
+    own_s: float
+
+
+def cpu_times() -> CpuTimes | None:
+    """Up to now; None where the system does not tell."""
+    try:
+        own_cpus = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        lines = [line.split() for line in PROC_STAT.read_text().splitlines()]
+        times = [line[1:] for line in lines if line and line[0] in own_cpus]
+        busy = sum(int(ticks[place]) for ticks in times for place in _BUSY)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    own = os.times()
+    own_s = own.user + own.system + own.children_user + own.children_system
+    return CpuTimes(time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), own_s)
+
+
+def cores_of_others(before: CpuTimes | None, after: CpuTimes | None) -> float | None:
+    """Cores that others used on average between two moments; None: not known."""
+    if before is None or after is None or after.t <= before.t:
+        return None
+    return max(0.0, (after.all_s - before.all_s) - (after.own_s - before.own_s)) / (after.t - before.t)
+
+
+def sample_others() -> float | None:
+    """Cores that others use now. Takes a second."""
+    before = cpu_times()
+    time.sleep(SAMPLE_S)
+    return cores_of_others(before, cpu_times())

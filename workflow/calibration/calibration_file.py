@@ -1,19 +1,41 @@
-"""`calibration/SITE.json` beside the user's sites: read, written."""
+"""`calibration/SITE.json` beside the user's sites: found, read, written."""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from workflow.calibration.calibration_folder import find_calibration
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
-from workflow.formats.read_json import read_json
-from workflow.formats.versions import OtherVersionError, check_version
 from workflow.formatting import plural
-from workflow.replace_file import replace_file
+from workflow.spec.shipped import SHIPPED, config_dirs
+from workflow.spec.user_paths import is_file
+
+if TYPE_CHECKING:
+    from workflow.forecast.calibration_model import Calibration
+
+FOLDER = "calibration"
+
+
+def find_calibration(site: str) -> Path | None:
+    """The file of a site; None where it has not been calibrated."""
+    return next((file for folder in config_dirs(FOLDER) if is_file(file := folder / f"{site}.json")), None)
+
+
+def calibration_path(site: str) -> Path:
+    """Where the calibration of a site is written: where it is, else in the first of the user's folders.
+
+    Raises WfError where the user has none.
+    """
+    found = find_calibration(site)
+    if found is not None:
+        return found
+    folders = [folder for folder in config_dirs(FOLDER) if not folder.is_relative_to(SHIPPED)]
+    if not folders:
+        raise WfError("there is no folder for calibrations: HOME is not set", "set HOME, XDG_CONFIG_HOME or WF_CONFIGS")
+    return folders[0] / f"{site}.json"
 
 
 def load_calibration(site: str) -> Calibration | None:
@@ -28,6 +50,11 @@ def load_calibration(site: str) -> Calibration | None:
 
 def read_calibration(file: Path) -> Calibration:
     """The calibration in this file. Raises WfError as `load_calibration` does."""
+    # Every `wf plan` looks whether there is such a file, and few read one.
+    from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
+    from workflow.formats.read_json import read_json
+    from workflow.formats.versions import OtherVersionError, check_version
+
     again = f"remove it, or measure again: `wf calibrate --site {file.stem}`"
     try:
         data = read_json(file.read_bytes())
@@ -49,6 +76,8 @@ def read_calibration(file: Path) -> Calibration:
 
 def write_calibration(calibration: Calibration, file: Path) -> None:
     """Write it whole, or leave the old file as it is. Raises WfError."""
+    from workflow.replace_file import replace_file
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, calibration.to_json().encode())

@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.calibration.calibrate import GivenData, Measurement
-from workflow.calibration.calibration_file import load_calibration, write_calibration
-from workflow.calibration.calibration_folder import calibration_path
-from workflow.calibration.machine_load import sample_others
+from workflow.calibration.calibrate import GivenData, Measurement, sample_others
+from workflow.calibration.calibration_file import calibration_path, load_calibration, write_calibration
 from workflow.calibration.measured_run import MeasuringPlace
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions
-from workflow.forecast.forecast_notes import busy_text
+from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions, busy_text
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.site.discover import discover_allocation

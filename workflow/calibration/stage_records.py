@@ -10,10 +10,15 @@ from workflow.campaign.campaign_directory import read_schedule
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, read_history
 from workflow.errors import RunError, WfError
 from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
-from workflow.forecast.known_stages import SAME_SIZE
+from workflow.forecast.known_stages import (
+    SAME_SIZE,
+    StageIdentity,
+    competitors,
+    has_several_ranks,
+    share_of_a_core,
+    stage_identity,
+)
 from workflow.forecast.quartiles import quartiles
-from workflow.forecast.shared_cores import competitors, has_several_ranks, share_of_a_core
-from workflow.forecast.stage_identity import StageIdentity, stage_identity
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.report.build.step_terms import StepTerms, step_terms

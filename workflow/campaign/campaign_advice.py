@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.results.make_results import count_comparisons
-from workflow.campaign.statistics.median_interval import FEWEST
-from workflow.campaign.statistics.significance import repetitions_needed
+from workflow.campaign.results.comparisons import count_comparisons
+from workflow.campaign.statistics import FEWEST, repetitions_needed
 from workflow.errors import Problem, Severity
 from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at

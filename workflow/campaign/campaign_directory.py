@@ -19,7 +19,7 @@ from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.both_versions import gate_spec, is_gate
 from workflow.campaign.planning.content_key import key_versions
-from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import Problem, RunError, to_message
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import ExpectationPlan
@@ -141,18 +141,20 @@ def to_schedule(
 
 def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:
     """The trials of a planned campaign as its schedule has them."""
-    return [
-        ScheduledTrial(
-            key=each.key,
-            parameters=dict(each.trial.parameters),
-            baseline=each.baseline,
-            is_baseline=each.is_baseline,
-            nodes=each.nodes,
-            engines={stream.name: stream.engine for stream in each.plan.streams},
-            expectations=[] if each.is_baseline else each.plan.expectations,
-        )
-        for each in planned.ready
-    ]
+    return [to_scheduled(each) for each in planned.ready]
+
+
+def to_scheduled(trial: ReadyTrial) -> ScheduledTrial:
+    """A trial as the schedule has it."""
+    return ScheduledTrial(
+        key=trial.key,
+        parameters=dict(trial.trial.parameters),
+        baseline=trial.baseline,
+        is_baseline=trial.is_baseline,
+        nodes=trial.nodes,
+        engines={stream.name: stream.engine for stream in trial.plan.streams},
+        expectations=[] if trial.is_baseline else trial.plan.expectations,
+    )
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:
@@ -305,7 +307,7 @@ def _known_directory(given: Path) -> Path:
     """As `_with_schedule`. Raises RunError where there is none."""
     if (found := _with_schedule(given)) is not None:
         return found
-    known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}"))
+    known = sorted(known_campaigns())
     hint = did_you_mean(str(given), known) or f"campaigns here: {listing(known)}"
     raise RunError(f"there is no campaign `{shortened(str(given))}`", hint)
 
@@ -319,3 +321,19 @@ def read_schedule(directory: Path) -> Schedule:
         raise RunError(f"this campaign has not been run: no {path}", "start it: wf campaign run CAMPAIGN") from error
     except ValueError as error:
         raise RunError(f"{path} cannot be read by this wf", "run the campaign again: wf campaign run") from error
+
+
+def known_campaigns() -> list[str]:
+    """The names of the campaigns below `campaigns/`, by the time of their last entry, the newest last."""
+    found = Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}")
+    return [path.parent.name for path in sorted(found, key=lambda path: (last_entry_t(path.parent), path.parent.name))]
+
+
+def last_entry_t(directory: Path) -> float:
+    """When its ledger was written last, Unix seconds; that of its schedule while nothing has run."""
+    for name in (LEDGER_FILE, SCHEDULE_FILE):
+        try:
+            return (directory / name).stat().st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -16,26 +16,27 @@ from workflow.campaign.campaign_directory import (
     open_directory,
     prepare,
     to_schedule,
+    to_scheduled,
     to_trials,
 )
-from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
-from workflow.campaign.execution.campaign_loop import run_repetitions
-from workflow.campaign.execution.choose_executor import choose_executor
-from workflow.campaign.execution.context import CampaignContext
-from workflow.campaign.execution.driver import Driver
-from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
-from workflow.campaign.execution.remaining import (
+from workflow.campaign.execution.campaign_loop import (
+    CampaignContext,
+    Driver,
     EndedRepetition,
     RepetitionChoice,
     is_left,
     remaining,
+    run_repetitions,
 )
+from workflow.campaign.execution.choose_executor import choose_executor
+from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
+from workflow.campaign.execution.left_attempts import LeftAttempt, adopt, left_attempts
 from workflow.campaign.ledger import History, Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.results.make_results import compared_keys, make_status
+from workflow.campaign.results.comparisons import compared_keys, to_measure_again
+from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
-from workflow.campaign.results.turns import to_measure_again
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.provenance.provenance_model import read_provenance
 
@@ -169,7 +170,7 @@ def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepet
         if its in known:
             if not is_left(planned, history, its):
                 unfinished.discard(its)
-            trial = planned.by_key[its.key]
+            trial = to_scheduled(planned.by_key[its.key])
             yield EndedRepetition(len(known) - len(unfinished), len(known), trial, its, attempt, 0.0)
 
 

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
-from workflow.campaign.campaign_directory import RUNS_FOLDER
+from workflow.campaign.campaign_control import CampaignEnd
+from workflow.campaign.campaign_directory import RUNS_FOLDER, ScheduledTrial
 from workflow.campaign.campaign_run import CampaignOutcome
-from workflow.campaign.control.campaign_cancellation import CampaignEnd
-from workflow.campaign.control.campaign_state import state_of
-from workflow.campaign.control.campaign_watch import WatchedEnd
-from workflow.campaign.execution.remaining import EndedRepetition
+from workflow.campaign.campaign_state import state_of
+from workflow.campaign.execution.campaign_loop import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
-from workflow.campaign.ledger import Attempt, Repetition
-from workflow.campaign.planning.packed_campaign import PackedCampaign
+from workflow.campaign.ledger import Attempt
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
+from workflow.campaign.planning.simulated_campaign import PackedCampaign
 from workflow.campaign.results.campaign_tables import (
     comparison_table,
     method_text,
@@ -30,9 +29,9 @@ from workflow.campaign.results.campaign_tables import (
     status_table,
     varied,
 )
+from workflow.campaign.results.make_results import violated_by
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialViolation
 from workflow.campaign.results.results_summary import results_summary
-from workflow.campaign.results.trial_violations import violated_by
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, node_hours, plural
 from workflow.plan.plan_model import ExpectationPlan
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20
+_KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
 
 def show_plan(
@@ -77,33 +77,15 @@ class ProgressLines:
         self._console = None if quiet else make_output()
 
     def __call__(self, ended: EndedRepetition) -> None:
-        """Print the line of one that this process has run."""
-        name, repetition = _name(ended.trial), ended.repetition
-        expected = [] if ended.trial.is_baseline or repetition.warmup else ended.trial.plan.expectations
-        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s, expected)
-
-    def show_watched(self, ended: WatchedEnd, names: Mapping[str, str]) -> None:
-        """Print the line of one that another process has run; `names`: of the trials, by their keys."""
-        name, repetition = names[ended.trial.key], ended.repetition
-        expected = [] if repetition.warmup else ended.trial.expectations
-        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s, expected)
-
-    def _print(
-        self,
-        done: int,
-        total: int,
-        name: str,
-        which: Repetition,
-        attempt: Attempt,
-        left_s: float,
-        expected: Sequence[ExpectationPlan],
-    ) -> None:
+        """Print the line of one, whichever process has run it."""
         if self._console is None:
             return
+        which, attempt = ended.repetition, ended.attempt
         again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
-        left = f", {duration(left_s)} left" if left_s else ""
-        line = f"[{done:{len(str(total))}}/{total}] {name}, {_kind(which.warmup)} {which.number}{again}"
-        violated = violation_lines(expected, attempt)
+        left = f", {duration(ended.left_s)} left" if ended.left_s else ""
+        count = f"[{ended.done:{len(str(ended.total))}}/{ended.total}]"
+        line = f"{count} {_name(ended.trial)}, {_kind(which.warmup)} {which.number}{again}"
+        violated = violation_lines([] if which.warmup else ended.trial.expectations, attempt)
         colour = COLOURS["violated"] if violated else "" if attempt.state == "succeeded" else COLOURS[attempt.state]
         say(self._console, f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
         if attempt.reason:
@@ -232,10 +214,7 @@ def driver_text(status: CampaignStatus) -> str:
 def trial_names(status: CampaignStatus) -> dict[str, str]:
     """Key of a trial → its values in one line."""
     names = short_names(varied(each.parameters for each in status.trials))
-    return {
-        each.trial: trial_text(each.parameters, names) + (" without I/O" if each.is_baseline else "")
-        for each in status.trials
-    }
+    return {each.trial: trial_text(each.parameters, names, is_baseline=each.is_baseline) for each in status.trials}
 
 
 def _running_text(each: RunningRepetition, names: Mapping[str, str]) -> str:
@@ -272,8 +251,8 @@ def write_plan_junit(path: Path, planned: PlannedCampaign) -> None:
     cases = []
     for each in trials:
         fault = "" if isinstance(each, ReadyTrial) else "\n".join(str(problem) for problem in each.problems)
-        kind = " without I/O" if isinstance(each, ReadyTrial) and each.is_baseline else ""
-        cases.append(JUnitCase(trial_text(each.trial.parameters, names) + kind, fault=fault))
+        is_baseline = isinstance(each, ReadyTrial) and each.is_baseline
+        cases.append(JUnitCase(trial_text(each.trial.parameters, names, is_baseline=is_baseline), fault=fault))
     _write(path, to_junit(planned.spec.campaign, cases))
 
 
@@ -301,9 +280,9 @@ def _write(path: Path, data: bytes) -> None:
         raise RunError(f"cannot write {path}: {error.strerror}", "name another file: `--junit FILE`") from error
 
 
-def _name(trial: ReadyTrial) -> str:
-    parameters = trial.trial.parameters
-    return trial_text(parameters, short_names(list(parameters))) + (" without I/O" if trial.is_baseline else "")
+def _name(trial: ScheduledTrial) -> str:
+    names = short_names(list(trial.parameters))
+    return trial_text(trial.parameters, names, is_baseline=trial.is_baseline)
 
 
 def violation_lines(expected: Sequence[ExpectationPlan], attempt: Attempt) -> list[str]:
@@ -329,9 +308,6 @@ def violation_text(each: TrialViolation, succeeded: int) -> str:
     worst = "not measured" if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
     count = f"{each.count} of {plural(succeeded, 'repetition')} did not meet it"
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
-
-
-_KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
 
 def packing_lines(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:

@@ -252,7 +252,8 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
 
     A campaign is `lost` when the process that ran it has died; `wf campaign run` continues it.
     """
-    from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns
+    from workflow.campaign.campaign_directory import known_campaigns
+    from workflow.campaign.campaign_state import list_campaigns
     from workflow.campaign.results.campaign_tables import campaign_list_table
     from workflow.campaign.results.results_model import CampaignList
     from workflow.report.show.printing import show_table
@@ -360,7 +361,7 @@ def _show_comparison(
     gate: bool,
 ) -> int:
     """Print a comparison and write its files; returns the exit code of the gate, or 0 without one."""
-    from workflow.campaign.show_changes import show_changes, show_gate, write_changes, write_changes_junit
+    from workflow.campaign.changes.show_changes import show_changes, show_gate, write_changes_junit
 
     if as_json:
         click.echo(found.model_dump_json(indent=2))
@@ -369,6 +370,8 @@ def _show_comparison(
     if junit is not None:
         write_changes_junit(junit, found, strict)
     if output is not None:
+        from workflow.campaign.changes.changes_page import write_changes
+
         for path in write_changes(output, found):
             click.echo(path, err=as_json)
     return show_gate(found, strict, quiet=as_json) if gate else EXIT_OK
@@ -507,6 +510,6 @@ def schema() -> None:
     """Print the JSON Schema of the campaign file, for editors."""
     import json
 
-    from workflow.campaign.file.campaign_schema import campaign_schema
+    from workflow.campaign.file.campaign_spec import campaign_schema
 
     click.echo(json.dumps(campaign_schema(), indent=2))

@@ -133,7 +133,7 @@ def complete_campaign(context: click.Context, parameter: click.Parameter, begun:
 
 @completes
 def _campaign_names(_context: click.Context, _begun: str) -> Iterable[str]:
-    from workflow.campaign.control.campaign_state import known_campaigns
+    from workflow.campaign.campaign_directory import known_campaigns
 
     return reversed(known_campaigns())
 

@@ -354,20 +354,19 @@ def leave_or_cancel(name: str, command: str, cancel: Callable[[], object]) -> No
 def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) -> int:
     """Show a campaign until no process runs it. Returns the exit code. Ending this process leaves it alone."""
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.control.campaign_state import read_state
-    from workflow.campaign.control.campaign_watch import watch_campaign
-    from workflow.campaign.show_campaign import ProgressLines, driver_text, show_left, show_now, trial_names
+    from workflow.campaign.campaign_state import read_state, watch_campaign
+    from workflow.campaign.show_campaign import ProgressLines, driver_text, show_left, show_now
 
     found, campaign, schedule = find_campaign(name, directory)
     status = read_state(found, campaign.spec, schedule)
     if status.driver is not None and status.driver.alive:
-        lines, names = ProgressLines(quiet), trial_names(status)
+        lines = ProgressLines(quiet)
         try:
             if not quiet:
                 show_now(status)
             for ended in watch_campaign(found, campaign.spec, schedule):
                 for each in ended:
-                    lines.show_watched(each, names)
+                    lines(each)
         except KeyboardInterrupt:
             leave_or_cancel(found.name, "wf campaign", lambda: cancel_campaign(found, None))
             return EXIT_INTERRUPTED
@@ -380,9 +379,9 @@ def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) ->
 
 def cancel_campaign(name: Path, directory: Path | None, now: bool = False) -> None:
     """End a campaign and print what was done. Raises RunError when it could not be ended."""
+    from workflow.campaign.campaign_control import stop_campaign
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.control.campaign_cancellation import stop_campaign
-    from workflow.campaign.control.campaign_state import read_state
+    from workflow.campaign.campaign_state import read_state
     from workflow.campaign.show_campaign import driver_text, show_cancelled
 
     found, campaign, schedule = find_campaign(name, directory)

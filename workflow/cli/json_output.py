@@ -21,8 +21,8 @@ from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 
 if TYPE_CHECKING:
-    from workflow.campaign.planning.packed_campaign import PackedCampaign
     from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.campaign.planning.simulated_campaign import PackedCampaign
 
 
 class JsonDocument(BaseModel):

@@ -10,7 +10,7 @@ from pathlib import Path
 from workflow.campaign.campaign_directory import CAMPAIGN_FILE, RUNS_FOLDER, Schedule
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import History, read_history
-from workflow.campaign.results.campaign_files import write_results
+from workflow.campaign.results.campaign_page import write_results
 from workflow.campaign.results.samples import all_repetitions
 from workflow.crate.archive_contents import RECORDS, ArchiveContents, LeftOut, SourceFiles
 from workflow.crate.archive_readme import ReadmeFacts

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.forecast.quartiles import Quartiles
+from workflow.formatting import plural
 
 CALIBRATION_VERSION = 1
 VERSION_KEY = "calibration_version"
@@ -146,3 +147,17 @@ class Calibration(CalibrationPart):
     def to_json(self) -> str:
         """The text of the file."""
         return self.model_dump_json(indent=1) + "\n"
+
+
+def calibrated_text(calibration: Calibration) -> str:
+    """`2026-11-22 on node17`; of parts measured at different times the oldest."""
+    oldest = min(calibration.measured.values(), key=lambda each: each.date, default=None)
+    if oldest is None:
+        return ""
+    busy = max(calibration.measured.values(), key=lambda each: 1 - each.free)
+    return f"{oldest.date[:10]} on {oldest.host}" + (f" {busy_text(busy)}" if busy.is_disturbed else "")
+
+
+def busy_text(conditions: MeasuringConditions) -> str:
+    """`while other programs used 1.3 of 2 cores`."""
+    return f"while other programs used {conditions.others:.1f} of {plural(conditions.cores, 'core')}"

@@ -2,7 +2,7 @@
 
 A pipeline in its steady state makes its steps at one pace: that of the slowest of
 
-- the stages: the time that a stage needs for a step, as a sum of terms (`stage_terms`);
+- the stages: the time that a stage needs for a step, as a sum of terms (`stream_costs`);
 - their cores: CPU time of a stage ÷ the cores that it is bound to, threads that move data included;
 - the streams: what a transport gives when its ends do nothing else;
 - the nodes: CPU time of all stages on a node ÷ the cores that stages may use there;
@@ -18,26 +18,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workflow.forecast.calibration_model import Calibration
+from workflow.forecast.calibration_model import Calibration, calibrated_text
 from workflow.forecast.forecast_model import Forecast, GroupForecast, StageForecast, StreamForecast, Term
-from workflow.forecast.forecast_notes import calibrated_text, stream_warnings
 from workflow.forecast.known_stages import (
     ComputeTime,
     StreamSize,
+    competitors,
     compute_time,
+    has_several_ranks,
     read_share,
     records_of,
     step_ratios,
     stream_sizes,
 )
 from workflow.forecast.quartiles import NOTHING, Quartiles, exactly, together
-from workflow.forecast.shared_cores import competitors, has_several_ranks
-from workflow.forecast.stage_terms import StreamTerms, stream_terms
+from workflow.forecast.stream_costs import StreamTerms, stream_terms
+from workflow.formatting import plural, rate, size
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Of the time per step, besides the spread of what was measured: about half of the forecasts of pipelines whose stages
 # have cores of their own were closer. Chosen from the pipelines of docs/benchmarks.md, so not confirmed by them.
 MODEL_ERROR = 0.1
+# A difference below this is not worth a message.
+WORTH_SAYING = 1.1
+# A queue that takes this share of a node's memory is worth knowing.
+MUCH_MEMORY = 0.1
 
 
 @dataclass(frozen=True)
@@ -276,3 +281,39 @@ def _compute_pace(stream: StreamPlan, known: Knowledge) -> Quartiles | None:
             return None
         paces.append(compute.seconds * (known.stage_steps[name] / known.stream_steps[stream.name]))
     return max(paces, key=lambda pace: pace.median)
+
+
+def stream_warnings(
+    stream: StreamPlan, forecast: StreamForecast, terms: StreamTerms | None, pace: Quartiles | None, plan: Plan
+) -> list[str]:
+    """What the measurements advise against: only what is outside of the spread.
+
+    `pace`: time per step that the computing of both ends alone would allow.
+    """
+    found = []
+    slower = terms.slower if terms is not None else None
+    if slower is not None and slower.low > WORTH_SAYING:
+        found.append(
+            f"stream {stream.name}: this compressor makes output {_factor(slower.median)}× slower here "
+            f"({_factor(slower.low)} to {_factor(slower.high)}): a faster codec, or none"
+        )
+    if forecast.bytes is not None and forecast.capacity is not None and pace is not None and pace.low > 0:
+        needed = forecast.bytes / pace.median
+        if forecast.bytes / pace.high > forecast.capacity.high * WORTH_SAYING:
+            gave = "the transport" if stream.traits.in_memory else "the file system"
+            found.append(
+                f"stream {stream.name}: its stages could use {rate(needed)}, {gave} gave "
+                f"{rate(forecast.capacity.median)}: it limits the pipeline"
+            )
+    memory, room = forecast.queue_memory, plan.node.memory
+    if memory is not None and stream.queue is not None and room and memory > MUCH_MEMORY * room:
+        steps = plural(stream.queue.limit, "step")
+        found.append(
+            f"stream {stream.name}: a queue of {steps} and the step that is filled take {size(memory)} of the "
+            f"{size(room)} of a node; a smaller `queue.limit` takes less"
+        )
+    return found
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"

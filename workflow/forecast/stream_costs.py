@@ -1,19 +1,156 @@
-"""What a step of a stream takes, from what was measured of streams of that kind.
-
-Between two measured sizes a time is interpolated, above the largest it grows with the size, below the smallest it is
-that of the smallest: a stream has a latency and a bandwidth.
-"""
+"""What a step of a stream costs the stages at both ends, term by term, from what was measured of such streams."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from workflow.forecast.calibration_model import Calibration, StreamPoint, StreamRates
+from workflow.forecast.calibration_model import Calibration, CompressorRates, MeasuredPart, StreamPoint, StreamRates
+from workflow.forecast.forecast_model import Term, TermName
+from workflow.forecast.known_stages import StreamSize, share_a_node
 from workflow.forecast.quartiles import NOTHING, Quartiles, between
-from workflow.forecast.shared_cores import share_a_node
-from workflow.plan.plan_model import EndPlan, Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan, StreamPlan
+
+
+@dataclass
+class StreamTerms:
+    """What moving a step of one stream takes at its ends, in seconds; CPU times of all ranks."""
+
+    of_stage: dict[str, list[Term]] = field(default_factory=dict)
+    cpu: dict[str, Quartiles] = field(default_factory=dict)
+    step: Quartiles | None = None
+    """The least that a step takes, when both ends do nothing else."""
+    slower: Quartiles | None = None
+    """Output with the stream's operator ÷ output without it; None: no operator."""
+    partial: set[str] = field(default_factory=set)
+    """Stages that work longer than their terms say."""
+
+
+def stream_terms(
+    stream: StreamPlan, known: StreamSize, shares: Mapping[str, float], plan: Plan, calibration: Calibration
+) -> tuple[StreamTerms, list[str]]:
+    """The terms of a stream, and what was not measured of it. `shares`: how much of a step each reader reads."""
+    terms, missing = StreamTerms(), list[str]()
+    writer = plan.stage(stream.writer)
+    compressor = _compressor(stream, plan, calibration, missing)
+    moved = known.bytes * (compressor.ratio if compressor is not None else 1.0)
+    for name in stream.readers or [""]:
+        reader = plan.stage(name) if name else writer
+        rates = find_rates(stream, reader, plan, calibration)
+        if rates is None:
+            missing.append(
+                f"stream {stream.name}: {_kind(stream)} was not measured on site {plan.site}: `wf calibrate`"
+                if stream.traits.calibrated
+                else f"stream {stream.name}: `wf calibrate` does not measure {stream.engine}"
+            )
+            break
+        section: MeasuredPart = "transports" if rates in calibration.transports else "file_system"
+        parallel = bool(calibration.measured[section].parallel_adios2)
+        share = shares.get(name, 1.0)
+        cost = stream_cost(rates, moved, share, writer, reader, parallel)
+        shares_its_core = writer.placement.cores_per_rank <= 1
+        _add(terms, stream, cost, name, shares_its_core)
+        if rates.async_write != "off" and cost.behind is None and shares_its_core and not terms.partial:
+            terms.partial.add(writer.name)
+            missing.append(
+                f"stream {stream.name}: what its writing thread takes from the computing was not measured on site "
+                f"{plan.site}: `wf calibrate --only file_system`"
+            )
+        if compressor is not None:
+            before = stream_cost(rates, known.bytes, share, writer, reader, parallel)
+            _add_compressor(terms, stream, name, compressor, known.bytes, share, plan)
+            terms.slower = _slower(known.bytes / writer.ranks, compressor, cost, before)
+    return terms, missing
+
+
+def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str, shares_its_core: bool) -> None:
+    """`shares_its_core`: a thread of the writer has no core but that of its rank, as when it was measured."""
+    by_both = stream.traits.synchronous
+    source = _source(cost)
+    terms.step = cost.step if terms.step is None or cost.step.median > terms.step.median else terms.step
+    first = stream.writer not in terms.of_stage
+    name: TermName = "hand over" if by_both else "write"
+    if first:
+        seconds = cost.step if by_both else cost.write
+        terms.of_stage[stream.writer] = [Term(name=name, stream=stream.name, seconds=seconds, source=source)]
+        if cost.behind is not None and shares_its_core:
+            behind = Term(name="write behind", stream=stream.name, seconds=cost.behind, source=source)
+            terms.of_stage[stream.writer].append(behind)
+        terms.cpu[stream.writer] = cost.write_cpu
+    if reader:
+        name, seconds = ("hand over", cost.step) if by_both else ("read", cost.read)
+        terms.of_stage[reader] = [Term(name=name, stream=stream.name, seconds=seconds, source=source)]
+        terms.cpu[reader] = cost.read_cpu
+
+
+def _add_compressor(
+    terms: StreamTerms,
+    stream: StreamPlan,
+    reader: str,
+    compressor: CompressorRates,
+    amount: float,
+    share: float,
+    plan: Plan,
+) -> None:
+    source = f"{compressor.operator} on {compressor.data}"
+    ends: list[tuple[str, TermName, Quartiles, float]] = [(stream.writer, "compress", compressor.compress, amount)]
+    if reader:
+        ends.append((reader, "decompress", compressor.decompress, amount * share))
+    for stage, name, rate, moved in ends:
+        of_stage = terms.of_stage[stage]
+        if any(term.name == name for term in of_stage):
+            continue
+        seconds = rate.rate_of(moved / plan.stage(stage).ranks)
+        of_stage.append(Term(name=name, stream=stream.name, seconds=seconds, source=source))
+        terms.cpu[stage] += seconds * plan.stage(stage).ranks
+
+
+def _slower(amount: float, compressor: CompressorRates, cost: StreamCost, before: StreamCost) -> Quartiles:
+    """Γ of Huebl et al. 2017, equation 5, with the measured times of writing in place of throughputs."""
+    reduced = compressor.compress.rate_of(amount) + cost.write
+    return Quartiles(
+        median=reduced.median / before.write.median,
+        low=reduced.low / before.write.high,
+        high=reduced.high / before.write.low,
+    )
+
+
+def _compressor(stream: StreamPlan, plan: Plan, calibration: Calibration, missing: list[str]) -> CompressorRates | None:
+    """What was measured of the operator that compresses the stream; with several operators that of the first."""
+    operators = writing_end(stream, plan).operators
+    if not operators:
+        return None
+    operator = next(iter(operators.values()))
+    found = [rates for rates in calibration.compressors if _is_like(rates, operator)]
+    if not found:
+        missing.append(
+            f"stream {stream.name}: {_setting(operator)} was not measured on site {plan.site}: "
+            "`wf calibrate --only compressors --data FILE.bp:VARIABLE`"
+        )
+        return None
+    return next((rates for rates in found if rates.parameters == operator.parameters), found[0])
+
+
+def _is_like(rates: CompressorRates, operator: OperatorPlan) -> bool:
+    """The same operator, of blosc with the same codec: levels and accuracies differ less."""
+    codec = operator.parameters.get("compressor")
+    return rates.operator == operator.type and rates.parameters.get("compressor") == codec
+
+
+def _setting(operator: OperatorPlan) -> str:
+    codec = operator.parameters.get("compressor", "")
+    return f"{operator.type} {codec}".strip()
+
+
+def _kind(stream: StreamPlan) -> str:
+    return f"{stream.engine} {stream.transport}" if stream.transport else stream.engine
+
+
+def _source(cost: StreamCost) -> str:
+    rates = cost.rates
+    place = " between two nodes" if rates.nodes > 1 else ""
+    return f"{rates.via}, {rates.writers} → {rates.readers} ranks{place}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +216,11 @@ def stream_cost(
 
 
 def at_size(points: Sequence[StreamPoint], size: float, field: Callable[[StreamPoint], Quartiles]) -> Quartiles:
-    """One of the times of a step of that size."""
+    """One of the times of a step of that size.
+
+    Between two measured sizes it is interpolated, above the largest it grows with the size, below the smallest it is
+    that of the smallest: a stream has a latency and a bandwidth.
+    """
     above = next((index for index, point in enumerate(points) if point.bytes >= size), len(points))
     if above == 0:
         return field(points[0])

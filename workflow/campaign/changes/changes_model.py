@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from workflow.campaign.results.results_model import MetricFacts, ResultsPart, TrialResult
-from workflow.campaign.statistics.significance import Test
-from workflow.campaign.statistics.verdicts import Decision
+from workflow.campaign.statistics import Test
+from workflow.campaign.verdicts import Decision
 
 
 class FactChange(ResultsPart):

@@ -6,21 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workflow.campaign.changes.changes_model import CampaignChanges
-from workflow.campaign.changes.changes_tables import (
+from workflow.campaign.changes.gate import faults
+from workflow.campaign.changes.show_changes import (
     changes_table,
     difference_table,
     unmatched_metrics_text,
     unmatched_table,
 )
-from workflow.campaign.changes.gate import faults
 from workflow.campaign.file.trials import short_names, trial_text
-from workflow.campaign.results.campaign_page import svg_address
 from workflow.campaign.results.campaign_tables import method_text, ratio_text, varied
 from workflow.campaign.results.picture_canvas import ResultsPicture
-from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
-from workflow.errors import RunError
+from workflow.campaign.results.results_pictures import RatioRow, ratio_picture
+from workflow.errors import RunError, WfError
+from workflow.installation import install_command
 from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
+
+
+def write_changes(path: Path, changes: CampaignChanges) -> list[Path]:
+    """Write the page; returns the files. Raises WfError where it is not to be a page, or matplotlib is missing."""
+    if path.suffix not in (".html", ".htm"):
+        raise WfError(f"{path} is not the name of a page", f"for example `-o {path.with_suffix('.html')}`")
+    try:
+        return write_changes_page(path, changes)
+    except ModuleNotFoundError as error:
+        raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("campaign")) from error
 
 
 def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
@@ -62,7 +72,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
         unmatched_metrics=unmatched_metrics_text(changes),
         regressed=list(faults(changes, strict=False)),
         picture=picture,
-        address="" if picture is None else svg_address(picture.svg),
+        address="" if picture is None else picture.address,
     )
 
 

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 
 from workflow.campaign.campaign_directory import SCHEDULE_FILE, find_campaign
 from workflow.campaign.ledger import read_history
+from workflow.campaign.results.campaign_tables import FIRST_COLUMNS, LAST_COLUMNS, read_table
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialCount, TrialResult
-from workflow.campaign.results.results_table import FIRST, LAST, read_table
-from workflow.campaign.statistics.median_interval import median_interval
-from workflow.campaign.statistics.outliers import outliers
+from workflow.campaign.statistics import median_interval, outliers
 from workflow.errors import RunError
 from workflow.formats.read_json import read_json
 from workflow.report_figures import FigureName
@@ -31,7 +30,7 @@ _GIVE = "give a campaign's directory or name, the report.json of `wf campaign re
 
 
 @dataclass(frozen=True)
-class GivenCampaign:
+class ComparedCampaign:
     """One of the two campaigns."""
 
     source: str
@@ -41,7 +40,7 @@ class GivenCampaign:
     """Read from a table: keys are short, values are texts, and nothing is known of the machine."""
 
 
-def read_given(given: Path) -> GivenCampaign:
+def read_compared(given: Path) -> ComparedCampaign:
     """The results of a campaign.
 
     Raises:
@@ -50,13 +49,13 @@ def read_given(given: Path) -> GivenCampaign:
     """
     source = str(given)
     if given.suffix == ".json" or (given.is_dir() and not (given / SCHEDULE_FILE).exists() and _has_report(given)):
-        return GivenCampaign(source, _read_report(given / REPORT_FILE if given.is_dir() else given))
+        return ComparedCampaign(source, _read_report(given / REPORT_FILE if given.is_dir() else given))
     if given.suffix in TABLES:
-        return GivenCampaign(source, _read_table(given), is_table=True)
+        return ComparedCampaign(source, _read_table(given), is_table=True)
     if given.is_file() and given.suffix not in (".yaml", ".yml"):
         raise RunError(f"{shortened(source)} is not a campaign", _GIVE)
     found, campaign, schedule = find_campaign(given)
-    return GivenCampaign(source, make_results(campaign.spec, schedule, read_history(found)))
+    return ComparedCampaign(source, make_results(campaign.spec, schedule, read_history(found)))
 
 
 def _has_report(folder: Path) -> bool:
@@ -95,7 +94,7 @@ def _read_table(path: Path) -> CampaignResults:
         rows = read_table(path)
     except (OSError, ValueError, csv.Error) as error:
         raise RunError(f"cannot read {shortened(str(path))}: {error}", _GIVE) from error
-    if not rows or not {*FIRST, *LAST} <= set(rows[0]):
+    if not rows or not {*FIRST_COLUMNS, *LAST_COLUMNS} <= set(rows[0]):
         raise RunError(f"{shortened(str(path))} is not the table of a campaign", _GIVE)
     try:
         return _to_results(path, rows)
@@ -120,7 +119,7 @@ def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResult
         metrics[row["metric"]] = MetricFacts(
             name=row["metric"], of=str(name), unit=unit, better=better, threshold=DEFAULT_THRESHOLD
         )
-        keys = [key for key in row if key not in (*FIRST, *LAST) and row[key] != ""]
+        keys = [key for key in row if key not in (*FIRST_COLUMNS, *LAST_COLUMNS) and row[key] != ""]
         parameters.setdefault(row["trial"], {key: row[key] for key in keys})
         values.setdefault((row["metric"], row["trial"]), []).append(float(row["value"]))
     counts = {trial: max(len(v) for (_, of), v in values.items() if of == trial) for trial in parameters}

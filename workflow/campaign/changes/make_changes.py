@@ -6,31 +6,25 @@ Trials are matched by their parameters: content keys differ between versions of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from workflow.campaign.changes.changes_model import (
-    CampaignChanges,
-    FactChange,
-    SideMedian,
-    TrialChange,
-    UnmatchedTrial,
-)
-from workflow.campaign.changes.compared_campaign import GivenCampaign
+from workflow.campaign.changes.changes_model import CampaignChanges, FactChange, SideMedian, TrialChange, UnmatchedTrial
+from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.file.trials import short_names, trial_text, value_text
-from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.planning.both_versions import VERSION, WhichVersion
+from workflow.campaign.results.campaign_tables import column_names, varied
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialResult
-from workflow.campaign.results.results_table import column_names
-from workflow.campaign.statistics.median_interval import FEWEST
-from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
-from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
+from workflow.campaign.statistics import ALPHA, FEWEST, repetitions_needed, smallest_p
+from workflow.campaign.verdicts import TwoSamples, decide_together
 from workflow.errors import WfError
 from workflow.formatting import moment, plural
 from workflow.spec.suggest import did_you_mean, listing
 
 CHECKSUM_LENGTH = 12
+_SIDES: dict[WhichVersion, Literal["base", "new"]] = {"old": "base", "new": "new"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class _Side:
 
 
 def make_changes(
-    base: GivenCampaign, new: GivenCampaign, metrics: Sequence[str] = (), tolerance: float | None = None
+    base: ComparedCampaign, new: ComparedCampaign, metrics: Sequence[str] = (), tolerance: float | None = None
 ) -> CampaignChanges:
     """Compare `new` with `base`.
 
@@ -104,7 +98,7 @@ def _side(results: CampaignResults, in_texts: bool) -> _Side:
 
 
 def _metrics(
-    base: GivenCampaign, new: GivenCampaign, asked: Sequence[str], tolerance: float | None
+    base: ComparedCampaign, new: ComparedCampaign, asked: Sequence[str], tolerance: float | None
 ) -> list[MetricFacts]:
     """The metrics to compare. Raises WfError for one that is not in both, or is not the same thing in both."""
     before, after = ({each.name: each for each in side.results.metrics} for side in (base, new))
@@ -215,7 +209,7 @@ def _content_note(common: Sequence[str], before: _Side, after: _Side) -> str:
     return f"the content of {of} differs: plan, programs, inputs or versions"
 
 
-def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange]) -> list[str]:
+def _notes(base: ComparedCampaign, new: ComparedCampaign, changes: Sequence[TrialChange]) -> list[str]:
     notes = [
         f"{side.source} is a table: where and with which versions it was measured is not known"
         for side in (base, new)
@@ -237,3 +231,68 @@ def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChang
     if base.results == new.results:
         notes.append("both sides are the same campaign")
     return notes
+
+
+def version_changes(
+    results: CampaignResults,
+    names: tuple[str, str],
+    facts: Sequence[FactChange],
+    unmatched: Iterable[tuple[WhichVersion, Mapping[str, Any]]],
+    old_metrics: Iterable[str],
+) -> CampaignChanges:
+    """What changed from the old version of a gate to the new one, in the form of a comparison of two campaigns.
+
+    The verdicts are those of the campaign's own comparisons, whose repetitions ran interleaved.
+
+    Args:
+        results: of the campaign that ran both versions.
+        names: of the old and the new version, for people.
+        facts: what is known of both.
+        unmatched: the trials that one version alone has.
+        old_metrics: the names of metrics that the old version's file has and the new one's has not.
+    """
+    measured = {(each.metric, json.dumps(each.parameters, sort_keys=True)): each for each in results.results}
+
+    def median_of(metric: str, at: Mapping[str, Any], version: WhichVersion) -> SideMedian:
+        return SideMedian.of(measured[metric, json.dumps({**at, VERSION: version}, sort_keys=True)])
+
+    changes = [
+        TrialChange(
+            parameters=each.at,
+            metric=each.metric,
+            base=median_of(each.metric, each.at, "old"),
+            new=median_of(each.metric, each.at, "new"),
+            ratio=each.ratio,
+            low=each.low,
+            high=each.high,
+            test=each.test,
+            p=each.p,
+            corrected_p=each.corrected_p,
+            decision=each.decision,
+            reason=each.reason,
+        )
+        for each in results.comparisons
+        if each.vary == VERSION
+    ]
+    return CampaignChanges(
+        base=names[0],
+        new=names[1],
+        facts=list(facts),
+        metrics=results.metrics,
+        changes=changes,
+        unmatched=[UnmatchedTrial(side=_SIDES[version], parameters=dict(its)) for version, its in unmatched],
+        unmatched_metrics=dict.fromkeys(old_metrics, "base"),
+        notes=[_version_note(results), *results.notes],
+    )
+
+
+def _version_note(results: CampaignResults) -> str:
+    """Whether the two versions are the same program, by the first part of their keys."""
+    keys: dict[str, set[str]] = {}
+    for each in results.results:
+        of = json.dumps({name: value for name, value in each.parameters.items() if name != VERSION}, sort_keys=True)
+        keys.setdefault(of, set()).add(each.trial.rpartition("-")[0])
+    different = sum(len(each) > 1 for each in keys.values())
+    if not different:
+        return "both versions have the same content: plan, programs, inputs and versions of packages"
+    return f"the content of {different} of {len(keys)} trials differs: plan, programs, inputs or versions of packages"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
-from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
 from workflow.campaign.execution.repetition import StartedAttempt, run_repetition
 from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.planned_trials import PlannedCampaign

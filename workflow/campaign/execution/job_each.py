@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workflow.campaign.execution.adoption import LeftAttempt
-from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
-from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
+from workflow.campaign.execution.left_attempts import LeftAttempt
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.ledger import Attempt, Repetition
 from workflow.campaign.planning.job_allocation import job_allocation
@@ -174,7 +173,7 @@ def _attempt(each: _SubmittedRepetition) -> Attempt:
     """What it is in the ledger."""
     brief = read_brief(each.start.run_dir)
     wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
-    # Its job may have waited for hours: whether trials were measured in turns is judged by when they ran.
+    # Its job may have waited for hours: whether trials were interleaved depends on when they ran.
     start = each.start if brief.started is None else replace(each.start, t=brief.started.t)
     never_came = not each.job.job and not has_lease(each.start.run_dir)
     return counted_attempt(to_attempt(start, max(0.0, wall_s)), cancelled=each.cancelled, never_came=never_came)

@@ -12,25 +12,25 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from workflow.campaign.execution.adoption import LeftAttempt, adopt
-from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
-from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
+from workflow.campaign.execution.left_attempts import LeftAttempt, adopt
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
-from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
-from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
-from workflow.campaign.execution.worker import RepetitionOrder
+from workflow.campaign.execution.repetition import RepetitionOrder, StartedAttempt, lost_hosts, place_text, silent_hosts
 from workflow.campaign.ledger import Attempt, History, Repetition
-from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.packing import Packing, Start
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.planning.trial_requests import all_requests
+from workflow.campaign.planning.trial_requests import EstimatedDurations, all_requests
 from workflow.errors import RunError
+from workflow.formats.json_lines import read_json_lines
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
+from workflow.launch.host_list import is_same_host
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
+from workflow.run.events_file import EVENTS_FILE
 
 # So often pilots are looked at, and requests to stop are read.
 _LOOK_S = 0.25
@@ -40,6 +40,10 @@ _MOST_BARREN = 3
 _MOST_BARREN_HERE = 2
 # Of the time of a pilot, that a repetition is expected to take at most.
 _LARGEST_SHARE = 0.9
+# From the start of a repetition until one of its nodes must have answered, where others show that they do.
+ANSWER_S = 20.0
+# Without a proof stages start at once: then nothing is known of their nodes.
+_ANSWERS = frozenset({"node_seen", "proof_taken", "stage_started"})
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class _RunningAttempt:
     hosts: list[str]
     placed: bool = True
     """Whether the packing holds its place: not after its pilot has gone."""
-    settling: bool = False
+    resolving: bool = False
     """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
     silent: list[str] = field(default_factory=list)
@@ -91,8 +95,8 @@ class OnPilots:
         self.waiting_nodes = sum(self.nodes(each) for each in self.todo)
         self.taken: dict[Repetition, Start] = {}
         self.attempts: dict[Future[Attempt], _RunningAttempt] = {}
-        self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
-        self.judge = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self.resolver = ThreadPoolExecutor(1, thread_name_prefix="resolve")
+        self.checker = ThreadPoolExecutor(1, thread_name_prefix="check")
         self.starts = StartWatch()
         self.barren = 0
         self.hopeless: RunError | None = None
@@ -118,13 +122,13 @@ class OnPilots:
 
     @property
     def running(self) -> list[StartedAttempt]:
-        """What runs, and what is settled."""
+        """What runs, and what is resolved."""
         return [each.start for each in self.attempts.values()]
 
     def look(self) -> None:
-        """At the pilots. Raises RunError when they end one after the other, once all that ran there is settled."""
+        """At the pilots. Raises RunError when they end one after the other, once all that ran there is resolved."""
         self.look_at_pilots()
-        if self.hopeless is not None and not any(each.settling for each in self.attempts.values()):
+        if self.hopeless is not None and not any(each.resolving for each in self.attempts.values()):
             raise self.hopeless
         if not self.is_stopping and not self.closed_because and self.hopeless is None:
             self.end_silent()
@@ -167,7 +171,7 @@ class OnPilots:
         self.attempts[pilot.submit(order)] = running
 
     def ended(self) -> Iterator[RepetitionEnd]:
-        """Those whose workers have returned them, and those of lost workers that are settled."""
+        """Those whose workers have returned them, and those of lost workers that are resolved."""
         done, _ = wait(self.attempts, _LOOK_S, FIRST_COMPLETED)
         if not self.attempts:
             time.sleep(_LOOK_S)
@@ -209,8 +213,8 @@ class OnPilots:
         gone = [(future, running) for future, running in self.attempts.items() if running.pilot == pilot.name]
         for _, running in gone:
             running.placed = False
-        is_open = [future for future, running in gone if not running.settling and not _has_result(future)]
-        self.settle(is_open, fault)
+        is_open = [future for future, running in gone if not running.resolving and not _has_result(future)]
+        self.resolve(is_open, fault)
         self.count_barren(pilot, fault)
 
     def count_barren(self, pilot: Pilot, fault: str) -> None:
@@ -247,23 +251,23 @@ class OnPilots:
     def end_silent(self) -> None:
         """Kill the runs that would wait for lost nodes until the deadline of their start."""
         for running in self.attempts.values():
-            if running.settling or running.silent:
+            if running.resolving or running.silent:
                 continue
             if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, time.time()):
                 with contextlib.suppress(RunError):  # the next time
                     send_request(running.start.run_dir, "kill")
                     running.silent = nodes
 
-    def settle(self, futures: list[Future[Attempt]], fault: str) -> None:
+    def resolve(self, futures: list[Future[Attempt]], fault: str) -> None:
         """The workers of repetitions are gone: find out what became of their runs, beside all else and all at once."""
         ends: dict[LeftAttempt, Future[Attempt]] = {}
         for future in futures:
             running = self.attempts.pop(future)
-            running.settling = True
+            running.resolving = True
             end = ends[LeftAttempt(running.repetition, running.start)] = Future()
             self.attempts[end] = running
         if ends:
-            self.settler.submit(_look_up, ends, fault)
+            self.resolver.submit(_look_up, ends, fault)
 
     def take_end(self, future: Future[Attempt]) -> RepetitionEnd | None:
         """An attempt has ended, or its worker has. None where it is not known yet how."""
@@ -272,16 +276,16 @@ class OnPilots:
         if (error := future.exception()) is None:
             del self.attempts[future]
             attempt, pilot = future.result(), self.pilots.alive.get(running.pilot)
-            if pilot is None and not running.settling and attempt.state == "failed":
+            if pilot is None and not running.resolving and attempt.state == "failed":
                 # The end of its pilot was seen before that of its run.
                 attempt = replace(attempt, state="lost", reason=f"its pilot is lost: {attempt.reason}")
-            if attempt.state == "succeeded" or running.settling or self.is_stopping or pilot is None:
+            if attempt.state == "succeeded" or running.resolving or self.is_stopping or pilot is None:
                 return self.free(running, attempt)
-            # Its place stays taken until the pilot was judged.
-            running.settling = True
-            self.attempts[self.judge.submit(pilot.judge, attempt)] = running
+            # Its place stays taken until the pilot was checked.
+            running.resolving = True
+            self.attempts[self.checker.submit(pilot.check_attempt, attempt)] = running
             return None
-        if running.settling:
+        if running.resolving:
             if not isinstance(error, RunError):
                 raise error
             # It keeps its place, and has no end in the ledger: the next call looks at it again.
@@ -293,7 +297,7 @@ class OnPilots:
         if pilot is not None and is_of_all_workers(error):
             self.lose_pilot(pilot, f"its workers no longer answer ({error})")
         else:
-            self.settle([future], f"its worker was lost ({error})")
+            self.resolve([future], f"its worker was lost ({error})")
         return None
 
     def free(self, running: _RunningAttempt, attempt: Attempt) -> RepetitionEnd:
@@ -355,18 +359,18 @@ class OnPilots:
                     running.sent.add(request)
 
     def stop_limits(self) -> Mapping[str, float]:
-        """Those that are settled have a deadline of their own."""
+        """Those that are resolved have a deadline of their own."""
         return {
             each.start.run_dir.name: self.planned.by_key[each.repetition.key].plan.deadlines.stop + 2 * REACTION_S
             for each in self.attempts.values()
-            if not each.settling
+            if not each.resolving
         }
 
     def close(self) -> None:
         """End all pilots."""
         self.pilots.close()
-        self.settler.shutdown(wait=False, cancel_futures=True)
-        self.judge.shutdown(wait=False, cancel_futures=True)
+        self.resolver.shutdown(wait=False, cancel_futures=True)
+        self.checker.shutdown(wait=False, cancel_futures=True)
 
 
 def _names(allocation: Allocation) -> list[str]:
@@ -389,3 +393,46 @@ def _look_up(ends: Mapping[LeftAttempt, Future[Attempt]], fault: str) -> None:
         for end in ends.values():
             if not end.done():
                 end.set_exception(error)
+
+
+class StartWatch:
+    """Detects lost nodes: no node of a repetition answers, although repetitions that began later have succeeded.
+
+    A launcher waits for minutes for a node that is lost while it starts there, and so does a run, for as long as its
+    `deadlines: {start: …}` allows: alone it cannot know how long launchers take here. Beside other repetitions on the
+    same pilot it shows. Times are in Unix seconds.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, int], float] = {}
+        self._answered: set[Path] = set()
+
+    def note_success(self, pilot: str, start: StartedAttempt) -> None:
+        """A repetition has succeeded."""
+        key = pilot, start.nodes
+        self._newest[key] = max(start.t, self._newest.get(key, start.t))
+
+    def silent_nodes(self, pilot: str, start: StartedAttempt, hosts: Sequence[str], now: float) -> list[str]:
+        """The nodes of a repetition that are lost. Of another size nothing is concluded: more nodes take longer."""
+        if now - start.t < ANSWER_S or start.run_dir in self._answered or not self._has_later(pilot, start):
+            return []
+        begun = read_json_lines(start.run_dir / EVENTS_FILE).records[:1]
+        # The records of its supervisor may be visible here late.
+        if not begun or now - start.t < ANSWER_S + begun[0].get("visibility_s", 0.0):
+            return []
+        silent = unanswered(start.run_dir, hosts)
+        if not silent:
+            self._answered.add(start.run_dir)
+        return silent
+
+    def _has_later(self, pilot: str, start: StartedAttempt) -> bool:
+        """Whether one of as many nodes, or more, began later and has succeeded."""
+        return any(name == pilot and nodes >= start.nodes and t >= start.t for (name, nodes), t in self._newest.items())
+
+
+def unanswered(run_dir: Path, hosts: Sequence[str]) -> list[str]:
+    """The hosts of a run of which none has answered, without that of its supervisor; none where one has."""
+    records = read_json_lines(run_dir / EVENTS_FILE).records
+    if not records or any(each.get("event") in _ANSWERS for each in records):
+        return []
+    return [host for host in hosts if not is_same_host(host, str(records[0].get("host", "")))]

@@ -17,10 +17,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from workflow.campaign.execution.driver_bound import END_FILE, KILLED_S, STOP_S, bound_command, write_driver
-from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, WORKERS_LABEL
+from workflow.campaign.execution.driver_lease import (
+    END_FILE,
+    KEYS_FOLDER,
+    KILLED_S,
+    PILOTS_FOLDER,
+    STOP_S,
+    WORKERS_LABEL,
+    bound_command,
+    write_driver,
+)
 from workflow.campaign.execution.parsl_workers import WorkerPool
-from workflow.campaign.execution.worker import RepetitionOrder, introduce, run_order
+from workflow.campaign.execution.repetition import RepetitionOrder, introduce, run_order
 from workflow.campaign.ledger import Attempt
 from workflow.errors import RunError
 from workflow.formatting import duration, plural
@@ -232,7 +240,7 @@ class Pilot:
         """Those of its repetitions: made on its host, for the command of the driver. It has introduced itself."""
         return of_driver.model_copy(update=dict(self.host_context or {}))
 
-    def judge(self, attempt: Attempt) -> Attempt:
+    def check_attempt(self, attempt: Attempt) -> Attempt:
         """An attempt that did not succeed: it is lost where the pilot ends, which may be known here first.
 
         Otherwise a pilot whose job was cancelled would let one repetition after the other fail at once.

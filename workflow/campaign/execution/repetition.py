@@ -1,22 +1,29 @@
-"""One repetition: its run directory, its supervisor, and what it measured. Knows no ledger, and runs in any process."""
+"""One repetition: its run directory, its supervisor, and what it measured; in this process or in a worker.
+
+It knows no ledger, and runs in any process.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.core_set import format_cores
+from workflow.errors import WfError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.read_json import read_json
 from workflow.launch.allocation import Allocation
+from workflow.launch.host_list import is_same_host
 from workflow.plan.plan_model import Plan
-from workflow.provenance.provenance_model import Provenance
+from workflow.provenance.collect import host_context, to_provenance
+from workflow.provenance.provenance_model import HostContext, Provenance, StartContext
 from workflow.report.build.figure_values import figures_of
 from workflow.report.read.expectations_file import keep_expectations
 from workflow.report.read.own_figures import read_own_figures
@@ -29,6 +36,9 @@ from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
 from workflow.run.written_data import written_data
+from workflow.site.discover import discover_allocation
+from workflow.site.site_model import Site
+from workflow.spec.load import Loaded
 
 # Why a run failed that is not the fault of its programs.
 FROM_OUTSIDE = frozenset(
@@ -37,6 +47,7 @@ FROM_OUTSIDE = frozenset(
 
 # Of what a stage said, in characters.
 _LONGEST_LINE = 200
+DecideOnSite = Callable[[Loaded, Site], Plan]
 
 
 @dataclass(frozen=True)
@@ -149,3 +160,77 @@ def remove_data(run_dir: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class RepetitionOrder:
+    """All that a worker needs. `cores`: those of each of its nodes that it may use; empty: all."""
+
+    start: StartedAttempt
+    loaded: Loaded
+    plan: Plan
+    site: Site
+    cores: tuple[int, ...]
+    allocation: Allocation
+    """Its hosts only."""
+    common: StartContext
+    decide: DecideOnSite
+
+
+def run_order(order: RepetitionOrder) -> Attempt:
+    """Run one repetition. What is wrong with it as a whole makes it a failed attempt, whatever it is.
+
+    An exception would reach the driver as the loss of this worker, and the repetition would run again.
+    """
+    try:
+        with _kept_to(order):
+            plan = _plan_on_cores(order) if order.cores else order.plan
+            provenance = to_provenance(order.common, plan, order.loaded)
+            return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
+    except WfError as error:
+        return _failed(order.start, "; ".join(problem.message for problem in error.problems))
+    except Exception as error:
+        return _failed(order.start, f"{type(error).__name__}: {error}")
+
+
+def _failed(start: StartedAttempt, reason: str) -> Attempt:
+    wall_s = max(0.0, time.time() - start.t)
+    return Attempt("failed", start.number, start.run_dir.name, start.t, wall_s, start.nodes, reason=reason)
+
+
+def _plan_on_cores(order: RepetitionOrder) -> Plan:
+    """The plan on a node of which other runs use the rest."""
+    others = tuple(core for core in order.site.usable_cores if core not in set(order.cores))
+    site = order.site.model_copy(update={"others": others})
+    return order.decide(order.loaded, site)
+
+
+@contextlib.contextmanager
+def _kept_to(order: RepetitionOrder) -> Iterator[None]:
+    """The supervisor stays on the cores of its repetition, where they are on this host: it disturbs no other one."""
+    before = os.sched_getaffinity(0)
+    here = bool(order.allocation.hosts) and is_same_host(order.allocation.hosts[0].name, platform.node())
+    if not order.cores or not here or not set(order.cores) <= before:
+        yield
+        return
+    os.sched_setaffinity(0, order.cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _nothing() -> None:
+    """Requests come through the directory of the run, and signals to this process reach its supervisor."""
+    return
+
+
+def introduce(_: object) -> tuple[Allocation, HostContext]:
+    """The first task of a pilot: what it has, and where it is. What supervisors import is imported meanwhile.
+
+    Raises WfError where the job does not name its hosts.
+    """
+    import workflow.run.nodes.node_guards
+    import workflow.run.proof.prove  # noqa: F401
+
+    return discover_allocation(), host_context()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import SCALE, SCALES, CampaignSpec
 from workflow.errors import Problem
 from workflow.spec.models.pipeline import PipelineSpec
 from workflow.spec.overlay import Overlaid, Setting, given_site, merged, read_set, with_value
@@ -16,8 +16,6 @@ from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import keys_of, problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
 
-SCALE = "scale"
-SCALES = "scales"
 # Below these every key is one of the pipeline, dots and all.
 _SETTINGS: tuple[KeyPath, ...] = (("set",), ("matrix",), ("zip",), ("baseline", "set"))
 # What a scale cannot change.

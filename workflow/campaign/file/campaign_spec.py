@@ -12,10 +12,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from workflow.report_figures import Better
+from workflow.spec.json_schema import DRAFT, tidy
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.units import Duration, Spec
 
+SCALE = "scale"
+SCALES = "scales"
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
 _SETTINGS = "keys of the pipeline, as for `--set`, or `site.KEY`, with their values"
@@ -196,3 +199,20 @@ class CampaignSpec(Spec):
     comparisons: list[ComparisonRequest] = Field(
         default_factory=list, description="what the report decides: faster, slower, the same, or undecided"
     )
+
+
+def campaign_schema() -> dict[str, Any]:
+    """The JSON Schema of the campaign file, draft 2020-12, for editors."""
+    schema = CampaignSpec.model_json_schema(by_alias=True)
+    tidy(schema)
+    schema["properties"]["scales"] = _scales(schema)
+    return {"$schema": DRAFT, **schema, "title": "wf campaign"}
+
+
+def _scales(schema: dict[str, Any]) -> dict[str, Any]:
+    """A scale has the keys of the file; what is below them may be any part of it."""
+    scale = {key: True for key in schema["properties"] if key not in ("wf", SCALE, SCALES)}
+    section = schema["properties"][SCALES]
+    pattern = next(iter(section["patternProperties"]))
+    overlay = {"type": "object", "properties": scale, "additionalProperties": False}
+    return {**section, "patternProperties": {pattern: overlay}}

@@ -22,6 +22,8 @@ SITE = "site."
 MAX_TRIALS = 100_000
 
 Point = dict[str, Node]
+Parameters = Mapping[str, object]
+"""The keys of a trial that vary → its values."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,10 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def trial_text(parameters: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def trial_text(parameters: Mapping[str, Any], names: Mapping[str, str], *, is_baseline: bool = False) -> str:
     """`via=sst ranks=2`: a trial in one line."""
-    return " ".join(f"{names[key]}={value_text(value)}" for key, value in parameters.items()) or "the only trial"
+    text = " ".join(f"{names[key]}={value_text(value)}" for key, value in parameters.items()) or "the only trial"
+    return f"{text} without I/O" if is_baseline else text
 
 
 def value_text(value: Any) -> str:

@@ -24,7 +24,7 @@ def is_gate(trials: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def gate_spec(spec: CampaignSpec) -> CampaignSpec:
-    """A campaign file whose only comparison is that of the two versions, in turns whatever the file says."""
+    """A campaign file whose only comparison is that of the two versions, interleaved whatever the file says."""
     request = ComparisonRequest(vary=VERSION, against="old", metrics=None)
     order = spec.order.model_copy(update={"by": "blocks"})
     return spec.model_copy(update={"comparisons": [request], "order": order})

@@ -1,21 +1,36 @@
-"""report.html of a campaign, in one file with its pictures; each picture also as files, with its data."""
+"""What `wf campaign report` writes: the page in one file with its pictures, these as files too, tables, report.json."""
 
 from __future__ import annotations
 
-import base64
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.campaign.campaign_directory import RUNS_FOLDER
-from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table, status_table
-from workflow.campaign.results.picture_canvas import ResultsPicture
-from workflow.campaign.results.picture_labels import RowLabels
+from workflow.campaign.campaign_directory import RUNS_FOLDER, Schedule
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.ledger import read_history
+from workflow.campaign.results.campaign_tables import (
+    LATEX_FILE,
+    comparison_table,
+    latex_tables,
+    method_text,
+    metric_table,
+    status_table,
+    table_columns,
+    table_rows,
+    varied,
+    write_table,
+)
+from workflow.campaign.results.make_results import make_results
+from workflow.campaign.results.picture_canvas import ResultsPicture, RowLabels
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.results_summary import results_summary
-from workflow.errors import RunError
+from workflow.campaign.results.samples import measured
+from workflow.errors import RunError, WfError
 from workflow.formatting import moment
+from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.replace_file import replace_file
@@ -56,7 +71,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         KeyFact("order", f"seed {results.seed}", "seed of the random order"),
         KeyFact("versions", versions, "versions"),
     ]  # fmt: skip
-    drawn = [(picture, svg_address(picture.svg)) for picture in pictures]
+    drawn = [(picture, picture.address) for picture in pictures]
     return TEMPLATES.get_template("campaign.html.j2").render(
         results=results,
         summary=results_summary(results),
@@ -69,11 +84,6 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         ratios=[each for each in drawn if each[0].name == COMPARISONS],
         pictures=[each for each in drawn if each[0].name != COMPARISONS],
     )
-
-
-def svg_address(svg: bytes) -> str:
-    """A picture inside a page."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 class TrialDrawing(NamedTuple):
@@ -102,3 +112,33 @@ def _read_plan(runs: Path, key: str) -> Plan | None:
         except (OSError, RunError):
             continue
     return None
+
+
+def write_results(
+    directory: Path, spec: CampaignSpec, schedule: Schedule, notes: Sequence[str] = ()
+) -> tuple[CampaignResults, list[Path]]:
+    """Compute the results from the ledger and write them; returns them, and the files that were written.
+
+    `notes`: what to say first.
+
+    Raises:
+        WfError: scipy or matplotlib is not installed; RunError: a file cannot be written.
+    """
+    history = read_history(directory)
+    try:
+        results = make_results(spec, schedule, history)
+        results = results.model_copy(update={"notes": [*notes, *results.notes]})
+        repetitions = measured(schedule, spec, history)
+        keys = varied(trial.parameters for trial in schedule.trials)
+        rows = list(table_rows(repetitions, keys, results.metrics))
+        written = write_table(directory, table_columns(keys), rows)
+        replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
+        replace_file(directory / LATEX_FILE, latex_tables(results).encode())
+        return results, [*written, directory / LATEX_FILE, directory / "report.json", *write_page(directory, results)]
+    except ModuleNotFoundError as error:
+        text = f"the report of a campaign needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command("campaign")) from error
+    except OSError as error:
+        raise RunError(
+            f"cannot write {error.filename or directory}: {error.strerror}", "check the directory"
+        ) from error

@@ -1,9 +1,14 @@
-"""The tables of a campaign: its plan, its state and its results, for the terminal and the page. Pure."""
+"""All tables of a campaign and their columns: its plan, state and results for the terminal, the page and LaTeX, and its
+data, one row per repetition and figure, as CSV and Parquet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
@@ -16,9 +21,13 @@ from workflow.campaign.results.results_model import (
     TrialCount,
     TrialResult,
 )
-from workflow.campaign.statistics.significance import Test
-from workflow.campaign.statistics.verdicts import Decision
+from workflow.campaign.results.samples import Measured
+from workflow.campaign.statistics import Test
+from workflow.campaign.verdicts import Decision
+from workflow.errors import WfError
 from workflow.formatting import NOTHING, duration, moment, plural, rate, size, three_figures
+from workflow.installation import install_command
+from workflow.replace_file import replace_file
 from workflow.report.show.text_table import (
     Column,
     Table,
@@ -28,8 +37,23 @@ from workflow.report.show.text_table import (
     state_column,
     text_column,
 )
+from workflow.report_figures import to_figure_name
 
 R = TypeVar("R")
+LATEX_FILE = "tables.tex"
+_ESCAPED = str.maketrans(
+    {
+        # After the end of a row LaTeX would take a bracket for the height of the gap.
+        "[": r"{[}",
+        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+        "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+        "…": r"\ldots{}", "–": "--", "×": r"$\times$", "÷": r"$\div$", "µ": r"$\mu$", "²": r"$^2$", "≥": r"$\geq$",
+        "≤": r"$\leq$", "≈": r"$\approx$", "→": r"$\to$", "−": "$-$",
+    }
+)  # fmt: skip
+Cell = str | int | float | bool
+FIRST_COLUMNS = ("trial", "baseline")
+LAST_COLUMNS = ("repetition", "warmup", "metric", "part", "name", "figure", "value", "unit")
 
 
 def metric_text(value: float | None, unit: str) -> str:
@@ -237,3 +261,109 @@ def _step_rate(value: float) -> str:
 
 def _count(value: float) -> str:
     return f"{value:.4g}"
+
+
+def latex_tables(results: CampaignResults) -> str:
+    """A table for each metric, and one of the comparisons."""
+    better = {"less": "less is better", "more": "more is better"}
+    tables = [
+        latex_table(metric_table(results, each), f"{each.name} ({each.of}, {better[each.better]})", each.name)
+        for each in results.metrics
+    ]
+    if results.comparisons:
+        caption = f"Comparisons: {method_text(results.comparisons)}"
+        tables.append(latex_table(comparison_table(results), caption, "comparisons"))
+    return "% \\usepackage{booktabs}\n" + "\n".join(tables)
+
+
+def latex_table(table: Table, caption: str, label: str) -> str:
+    """One table; numbers are aligned to the right. `label`: a part of the label, by which the text refers to it."""
+    alignment = "".join("r" if heading.content == "number" else "l" for heading in table.head)
+    rows = [[heading.title for heading in table.head], *table.rows]
+    head, *body = (" & ".join(map(latex_text, row)) + r" \\" for row in rows)
+    lines = [
+        r"\begin{table}", r"\centering", rf"\caption{{{latex_text(caption)}}}", rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
+        r"\end{table}",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def latex_text(text: str) -> str:
+    """A text with the characters escaped that LaTeX reads as commands."""
+    return text.translate(_ESCAPED)
+
+
+def table_columns(keys: Sequence[str]) -> list[str]:
+    """The titles: the trial, a column per key that varies, the repetition, and what was measured."""
+    names = column_names(keys)
+    return [*FIRST_COLUMNS, *(names[key] for key in keys), *LAST_COLUMNS]
+
+
+def column_names(keys: Sequence[str]) -> dict[str, str]:
+    """Key → the title of its column: short, unless another column has that title."""
+    names = short_names(keys)
+    return {key: key if names[key] in (*FIRST_COLUMNS, *LAST_COLUMNS) else names[key] for key in keys}
+
+
+def table_rows(
+    repetitions: Sequence[Measured], keys: Sequence[str], metrics: Sequence[MetricFacts]
+) -> Iterator[list[Cell]]:
+    """A row per repetition and figure; `metric` is empty for figures to which the campaign gives no name.
+
+    Values of keys are texts, as they are written in YAML; units are s, B, B/s, steps and 1, or those
+    of the metric.
+    """
+    named = {metric.of: metric for metric in metrics}
+    for each in repetitions:
+        values = [value_text(each.trial.parameters[key]) if key in each.trial.parameters else "" for key in keys]
+        head: list[Cell] = [each.trial.key, each.trial.is_baseline, *values, each.number, each.warmup]
+        for text, value in each.figures.items():
+            figure = to_figure_name(text)
+            if figure is not None and figure.is_known:
+                part = figure.section.removesuffix("s")
+                metric = named.get(text)
+                name, unit = ("", figure.figure.unit) if metric is None else (metric.name, metric.unit)
+                yield [*head, name, part, figure.name, figure.field, value, unit]
+
+
+def write_table(directory: Path, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Path]:
+    """Write table.csv and, where pyarrow is installed, table.parquet; returns what was written."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    written = [directory / "table.csv"]
+    replace_file(written[0], text.getvalue().encode())
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        return written
+    data = {column: [row[index] for row in rows] for index, column in enumerate(columns)}
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(data), sink)
+    written.append(directory / "table.parquet")
+    replace_file(written[1], sink.getvalue().to_pybytes())
+    return written
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """The rows of table.csv or table.parquet; of CSV all cells are texts.
+
+    Raises:
+        OSError: it cannot be read; ValueError: it is no table; WfError: pyarrow is not installed.
+    """
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise WfError(f"reading {path.name} needs pyarrow", install_command("campaign")) from error
+    try:
+        found: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(str(error)) from error
+    return found

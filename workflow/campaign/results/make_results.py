@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import get_args
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
-from workflow.campaign.file.load_campaign import same, values_of
+from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History
-from workflow.campaign.results.like_rates import UNLIKE, is_like
-from workflow.campaign.results.missing_figures import why_unknown
-from workflow.campaign.results.mixtures import mixture_notes
+from workflow.campaign.results.comparisons import compare_trials, interleaving_notes
 from workflow.campaign.results.results_model import (
     CampaignResults,
     CampaignStatus,
-    ComparisonResult,
     MetricFacts,
     Operation,
     OperationTimes,
     TrialCount,
     TrialResult,
+    TrialViolation,
     machine_is_busy,
 )
-from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured, of_attempts
-from workflow.campaign.results.trial_violations import trial_violations
-from workflow.campaign.results.turns import beside
-from workflow.campaign.statistics.median_interval import FEWEST, median_interval
-from workflow.campaign.statistics.outliers import outliers
-from workflow.campaign.statistics.significance import choose_test
-from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
+from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured, trial_result
+from workflow.campaign.statistics import FEWEST
 from workflow.formatting import plural
-from workflow.report_figures import to_figure_name
+from workflow.plan.plan_model import ExpectationPlan
+from workflow.report.build.judge_expectations import judge, violations
+from workflow.report.report_model import ExpectationPart
+from workflow.report_figures import OWN, to_figure_name
 from workflow.run.run_directory import RUNS
-
-NOT_IN_TURNS = "not interleaved"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two trials that differ in one key, or in keys that change together."""
-
-    vary: str
-    value: object
-    against: object
-    at: Mapping[str, object]
-    """The keys that both have in common."""
-    trial: ScheduledTrial
-    reference: ScheduledTrial
+from workflow.spec.suggest import did_you_mean, listing
 
 
 def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignResults:
@@ -59,11 +39,11 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
     facts = metric_facts(spec)
     shown = [trial for trial in schedule.trials if not trial.is_baseline]
     of_trial = by_trial(repetitions)
-    results = [_trial_result(trial, metric, of_trial.get(trial.key, [])) for metric in facts for trial in shown]
+    results = [trial_result(trial, metric, of_trial.get(trial.key, [])) for metric in facts for trial in shown]
     status = make_status(spec, schedule, history)
     loads = [each.attempt.load for each in repetitions if each.attempt.load is not None]
     load = median(loads) if loads else None
-    comparisons = _comparisons(spec, shown, facts, history)
+    comparisons = compare_trials(spec, shown, facts, history)
     ends = [each.attempt.started + each.attempt.wall_s for each in repetitions]
     return CampaignResults(
         campaign=spec.campaign,
@@ -86,8 +66,8 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         comparisons=comparisons,
         notes=[
             *_busy_notes(load, schedule.cores),
-            *mixture_notes(repetitions),
-            *_turn_notes(comparisons, spec),
+            *condition_notes(repetitions),
+            *interleaving_notes(comparisons, spec),
             *_again_notes(shown, history),
             *_notes(spec, status.trials, results, history, repetitions),
         ],
@@ -121,80 +101,6 @@ def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
     return found
 
 
-def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[ScheduledTrial]) -> list[Pair]:
-    """The pairs of trials that a comparison asks for, in the order of the trials.
-
-    Keys of `zip` whose values follow from that of the key which varies are one with it.
-    """
-    together = keys_together(spec, request.vary)
-    against = values_of(spec, request.vary)[0] if request.against is None else request.against
-    groups: dict[str, list[ScheduledTrial]] = {}
-    for trial in trials:
-        if request.vary in trial.parameters:
-            groups.setdefault(json.dumps(_others(trial.parameters, together), sort_keys=True), []).append(trial)
-    pairs = []
-    for group in groups.values():
-        reference = next((each for each in group if same(each.parameters[request.vary], against)), None)
-        for trial in group if reference is not None else []:
-            if reference is not None and trial is not reference:
-                at = _others(trial.parameters, together)
-                pairs.append(Pair(request.vary, trial.parameters[request.vary], against, at, trial, reference))
-    return pairs
-
-
-def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[tuple[str, str]]:
-    """The keys of each two trials that are compared."""
-    shown = [trial for trial in trials if not trial.is_baseline]
-    pairs = (pair for request in spec.comparisons for pair in make_pairs(spec, request, shown))
-    return list(dict.fromkeys((pair.trial.key, pair.reference.key) for pair in pairs))
-
-
-def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
-    """How many tests the report makes at most: Holm's correction grows with it.
-
-    By the file alone, never by what was measured: the choice of the test follows from it.
-    """
-    return sum(
-        is_like(spec.metrics[metric].of, pair.trial, pair.reference)
-        for request in spec.comparisons
-        for pair in make_pairs(spec, request, trials)
-        for metric in request.metrics or spec.metrics
-    )
-
-
-def keys_together(spec: CampaignSpec, key: str) -> frozenset[str]:
-    """A key, and those of `zip` that have one value for each of its values: they cannot be told apart."""
-    found = {key}
-    mine = spec.zip_.get(key, [])
-    for other, values in spec.zip_.items():
-        rows = list(zip(mine, values, strict=False))
-        if rows and all(same(value, second) for one, value in rows for two, second in rows if same(one, two)):
-            found.add(other)
-    return frozenset(found)
-
-
-def _others(parameters: Mapping[str, object], keys: frozenset[str]) -> dict[str, object]:
-    return {name: value for name, value in parameters.items() if name not in keys}
-
-
-def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Sequence[Measured]) -> TrialResult:
-    known = [each for each in repetitions if metric.of in each.figures]
-    values = [each.figures[metric.of] for each in known]
-    middle, low, high = median_interval(values) if values else (None, None, None)
-    return TrialResult(
-        trial=trial.key,
-        parameters=trial.parameters,
-        metric=metric.name,
-        values=values,
-        repetitions=[each.number for each in known],
-        outliers=outliers(values) if values else [],
-        undefined=sum(metric.of in each.undefined for each in repetitions),
-        median=middle,
-        low=low,
-        high=high,
-    )
-
-
 def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Measured]]) -> list[OperationTimes]:
     """The times of the operations, by stage as in the pipeline; without stages that keep no metrics."""
     found: dict[str, list[OperationTimes]] = {}
@@ -211,77 +117,6 @@ def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Me
                     )
                     found.setdefault(stage, []).append(times)
     return [times for of_stage in found.values() for times in of_stage]
-
-
-def _comparisons(
-    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
-) -> list[ComparisonResult]:
-    """Every comparison that was asked for; the p-values of all of them are corrected together.
-
-    Of a trial that was measured more than once, each uses what was measured beside the other trial.
-    """
-    asked = [
-        (metric, pair)
-        for request in spec.comparisons
-        for metric in facts
-        if request.metrics is None or metric.name in request.metrics
-        for pair in make_pairs(spec, request, trials)
-    ]
-    compared = {(pair.trial.key, pair.reference.key): pair for _, pair in asked}
-    found_beside = {keys: beside(*keys, spec, history) for keys in compared}
-    sides = {
-        keys: (
-            of_attempts(pair.trial, found_beside[keys].mine, spec, history),
-            of_attempts(pair.reference, found_beside[keys].other, spec, history),
-        )
-        for keys, pair in compared.items()
-    }
-    both = []
-    for metric, pair in asked:
-        of_one, of_other = sides[pair.trial.key, pair.reference.key]
-        both.append((_trial_result(pair.trial, metric, of_one), _trial_result(pair.reference, metric, of_other)))
-    test = choose_test(spec.repetitions, count_comparisons(spec, trials))
-    barred = [
-        UNLIKE
-        if not is_like(metric.of, pair.trial, pair.reference)
-        else NOT_IN_TURNS
-        if found_beside[pair.trial.key, pair.reference.key].in_turns is False
-        else ""
-        for metric, pair in asked
-    ]
-    samples = [
-        TwoSamples(
-            mine.values,
-            other.values,
-            not reason and mine.is_whole and other.is_whole,
-            metric.threshold,
-            metric.better,
-            mine.pairs_with(other) if test == "pairs" else None,
-        )
-        for (metric, _), (mine, other), reason in zip(asked, both, barred, strict=True)
-    ]
-    found = []
-    verdicts = decide_together(samples)
-    for (metric, pair), (mine, other), reason, verdict in zip(asked, both, barred, verdicts, strict=True):
-        found.append(
-            ComparisonResult(
-                metric=metric.name,
-                vary=pair.vary,
-                value=pair.value,
-                against=pair.against,
-                at=dict(pair.at),
-                count=len(mine.values),
-                count_against=len(other.values),
-                **verdict.ratio._asdict(),
-                test=verdict.test,
-                p=verdict.p,
-                corrected_p=verdict.corrected_p,
-                decision=verdict.decision,
-                reason=reason or verdict.reason,
-                in_turns=found_beside[pair.trial.key, pair.reference.key].in_turns,
-            )
-        )
-    return found
 
 
 def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:
@@ -354,18 +189,6 @@ def _notes(
     return notes
 
 
-def _turn_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> list[str]:
-    """That trials are compared of which one was measured after the other."""
-    count = sum(each.in_turns is False for each in comparisons)
-    if not count:
-        return []
-    one = "it has" if count == 1 else "they have"
-    text = f"{plural(count, 'comparison')} of trials that were not interleaved: {one} no verdict"
-    by_file = "`order: {by: blocks}` interleaves them"
-    how = by_file if spec.order.by == "file" else "`wf campaign run --remeasure-reference` measures both side by side"
-    return [f"{text}, because the machine may have changed in between; {how}"]
-
-
 def _again_notes(trials: Sequence[ScheduledTrial], history: History) -> list[str]:
     """That trials were measured more than once."""
     keys = {repetition.key for repetition in history.earlier if not repetition.warmup}
@@ -385,3 +208,68 @@ def _undefined_notes(metric: str, results: Sequence[TrialResult]) -> list[str]:
     count = undefined + sum(len(each.values) for each in cut)
     text = f"{metric} is undefined in {undefined} of {plural(count, 'repetition')} of {plural(len(cut), 'trial')}"
     return [f"{text}, which were not slower than without I/O: medians there are lower bounds, and get no verdict"]
+
+
+def condition_notes(repetitions: Iterable[Measured]) -> list[str]:
+    """That some repetitions ran alone and some beside others, or on several hosts.
+
+    What is not recorded of a repetition does not count.
+    """
+    attempts = [each.attempt for each in repetitions if not each.warmup]
+    notes = []
+    beside = sum(bool(each.place) for each in attempts)
+    if 0 < beside < len(attempts):
+        text = f"{beside} of {len(attempts)} repetitions had a place beside others, and the rest of them ran alone"
+        notes.append(
+            f"{text}: times of both are compared as if they were alike. Measure all in one way, by another --dir"
+        )
+    hosts = Counter(each.host for each in attempts if each.host)
+    if len(hosts) > 1:
+        shown = ", ".join(f"{host} ({count})" for host, count in hosts.most_common(4))
+        text = f"the repetitions ran on {len(hosts)} hosts: {shown}{', …' if len(hosts) > 4 else ''}"
+        notes.append(f"{text}: a difference between hosts is in medians and ratios")
+    return notes
+
+
+def why_unknown(name: str, repetitions: Sequence[Measured]) -> str:
+    """What is wrong with the `figures.json` of the repetitions without this figure; empty for other figures."""
+    figure = to_figure_name(name)
+    if figure is None or not figure.is_own:
+        return ""
+    stage, without = figure.name, [each.attempt for each in repetitions if name not in each.figures]
+    if problem := next(filter(None, (each.figure_problems.get(stage) for each in without)), ""):
+        return f"{stage}: {problem}"
+    begin = f"stages.{stage}.{OWN}"
+    known = {each.removeprefix(begin) for attempt in without for each in attempt.figures if each.startswith(begin)}
+    if not known:
+        return f"{stage} wrote no figures.json"
+    return did_you_mean(figure.field.removeprefix(OWN), known) or f"figures of {stage}: {listing(known)}"
+
+
+def violated_by(expected: Sequence[ExpectationPlan], attempt: Attempt) -> list[ExpectationPart]:
+    """What a repetition that succeeded has not kept."""
+    return violations(judge(expected, attempt.figures)) if attempt.state == "succeeded" else []
+
+
+def trial_violations(
+    expected: Sequence[ExpectationPlan], attempts: Sequence[Attempt]
+) -> tuple[int, list[TrialViolation]]:
+    """How many of these repetitions of a trial have not kept all, and what they have not kept."""
+    missed = [(attempt, each) for attempt in attempts for each in violated_by(expected, attempt)]
+    found = []
+    for wanted in expected:
+        its = [(attempt, each) for attempt, each in missed if each.key == wanted.key]
+        if its:
+            worst, part = max(its, key=lambda one: _distance(one[1]))
+            found.append(
+                TrialViolation(
+                    key=part.key, place=part.place, figure=part.figure, expected=part.expected, unit=part.unit,
+                    count=len(its), limit=part.limit, worst=part.measured, run=worst.run,
+                )
+            )  # fmt: skip
+    return len({attempt.run for attempt, _ in missed}), found
+
+
+def _distance(each: ExpectationPart) -> float:
+    """How far a figure is from its limit; nothing is farther than one that was not measured."""
+    return float("inf") if each.measured is None else abs(each.measured - each.limit)

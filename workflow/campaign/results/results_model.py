@@ -10,12 +10,15 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.campaign.file.campaign_spec import Scaling
-from workflow.campaign.statistics.significance import Test
-from workflow.campaign.statistics.verdicts import Decision
+from workflow.campaign.statistics import Test
+from workflow.campaign.verdicts import Decision
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_VIOLATED
 from workflow.report_figures import Better
 
 Operation = Literal["compute", "io", "wait"]
+CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
+# Load average per core above which the report says so.
+BUSY = 2.0
 
 
 class ResultsPart(BaseModel):
@@ -189,9 +192,6 @@ class CampaignStatus(ResultsPart):
         return EXIT_RUN_FAILED if not self.complete else EXIT_VIOLATED if self.violated else EXIT_OK
 
 
-CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
-
-
 class CampaignLine(ResultsPart):
     """One campaign of `wf campaign list`."""
 
@@ -242,10 +242,6 @@ class CampaignResults(ResultsPart):
     options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
-
-
-# Load average per core above which the report says so.
-BUSY = 2.0
 
 
 def machine_is_busy(load: float | None, cores: int) -> bool | None:

@@ -1,23 +1,28 @@
-"""The pictures of a campaign's report, each as SVG with its data."""
+"""The pictures of a campaign: every value, heat maps, what stages did with their time, ratios; each with its data."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.campaign.file.trials import short_names
 from workflow.campaign.results.campaign_tables import metric_text, ratio_text, varied
-from workflow.campaign.results.operation_pictures import operation_picture
 from workflow.campaign.results.picture_canvas import (
     BLACK,
+    COLOURS,
     LONGEST,
     MOST_ROWS,
+    PALE,
     ROW,
     WIDTH,
     ResultsPicture,
+    RowLabels,
     RowSpace,
+    in_words,
     is_wide,
     label_axis,
     label_values,
@@ -26,19 +31,34 @@ from workflow.campaign.results.picture_canvas import (
     set_finding,
     set_legend,
     set_logarithmic,
+    set_ratio_axis,
+    short_labels,
     shown_rows,
     to_pdf,
     to_svg,
+    value_in_words,
 )
-from workflow.campaign.results.picture_labels import RowLabels, in_words, short_labels, value_in_words
-from workflow.campaign.results.ratio_picture import MEANINGS, RatioRow, ratio_picture
-from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
-from workflow.campaign.results.scaling_picture import ValueColours, scaling_picture
-from workflow.campaign.results.trial_dimensions import find_dimensions, meaningful, number_key
+from workflow.campaign.results.results_model import (
+    CampaignResults,
+    ComparisonResult,
+    MetricFacts,
+    OperationTimes,
+    TrialResult,
+)
+from workflow.campaign.results.scaling_picture import (
+    ValueColours,
+    find_dimensions,
+    meaningful,
+    number_key,
+    scaling_picture,
+)
+from workflow.campaign.verdicts import Decision
 from workflow.formatting import plural
+from workflow.report_figures import Better
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes, Canvas
+
 
 COMPARISONS = "comparisons"
 DECIDED = ("faster", "slower")
@@ -48,6 +68,24 @@ SMALLEST = 5.0
 """Points of the numbers in the cells of a map; in smaller cells there are none."""
 MARK = 4
 """Letters that each label of a map's columns has room for; where there are too many, some have none."""
+# The hues of the report of a run.
+OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
+NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
+BOX = 0.12
+"""Height of a box in inches, as that of a trial."""
+TRIAL = 0.55
+# Tukey 1977: whiskers reach the farthest value within 1.5 times the height of the box.
+WHISKER = 1.5
+FEWEST_IN_BOX = 5
+"""Values; quartiles of fewer say no more than the values themselves."""
+VERDICTS: dict[Decision, str] = {
+    "faster": COLOURS[2], "slower": COLOURS[5], "same": COLOURS[0], "undecided": COLOURS[6],
+}  # fmt: skip
+MEANINGS = {"faster": "better", "slower": "worse", "same": "the same", "undecided": "undecided"}
+# Of ratios that are all near 1 this much is shown, so that noise does not look like an effect.
+NARROWEST = 1.1
+ROOM = 0.04
+"""On each side, as a share of the axis."""
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
@@ -268,3 +306,149 @@ def _comparison_label(each: ComparisonResult, names: dict[str, str]) -> str:
     at = f" ({', '.join(in_words(names[key], value) for key, value in each.at.items())})" if each.at else ""
     value, against = (value_in_words(names[each.vary], one) for one in (each.value, each.against))
     return f"{each.metric} {value} against {against}{at}"
+
+
+class Box(NamedTuple):
+    """Quartiles, and how far the values reach that are not drawn one by one."""
+
+    low: float
+    first: float
+    middle: float
+    third: float
+    high: float
+
+
+def make_box(values: Sequence[float]) -> Box:
+    """The box of at least one value; quartiles are interpolated between values."""
+    first, middle, third = quantiles(values, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    reach = WHISKER * (third - first)
+    inside = [value for value in values if first - reach <= value <= third + reach]
+    return Box(min(inside), first, middle, third, max(inside))
+
+
+def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPicture:
+    """A row of boxes per trial: what a stage did, in seconds of its wall time."""
+    naming = RowLabels([each.parameters for each in times])
+    trials: dict[str, list[OperationTimes]] = {}
+    for each in times:
+        trials.setdefault(each.trial, []).append(each)
+    shown = list(trials.values())[:MOST_ROWS]
+    labels = [naming.text(group[0].parameters) for group in shown]
+    rows = RowSpace(labels, TRIAL)
+    box_height = BOX / rows.height
+    canvas, axes = new_row_canvas(rows, 1.2)
+    axes.set_ylabel(naming.title)
+    data: list[list[str | int | float | bool | None]] = []
+    for row, group in enumerate(shown):
+        if row and not rows.is_above:
+            axes.axhline(row - rows.top, color=PALE, linewidth=0.8)
+        for position, each in enumerate(group):
+            box = make_box(each.values)
+            _draw(axes, row + box_height * 1.2 * (position - (len(group) - 1) / 2), box_height, box, each)
+            label = naming.whole(each.parameters)
+            data += [[label, each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
+    axes.set_xlim(left=0)
+    label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))
+    for operation, colour in OPERATIONS.items():
+        if any(each.operation == operation for each in times):
+            axes.plot([], [], "s", color=colour, label=NAMES[operation])
+    set_legend(canvas, axes)
+    title = (
+        f"{stage}: time for computing, I/O and waiting; median, quartiles, and values within 1.5 times their distance"
+        if any(len(each.values) >= FEWEST_IN_BOX for each in times)
+        else f"{stage}: time for computing, I/O and waiting; every repetition, and the median"
+    )
+    columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
+    return ResultsPicture(
+        f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), to_pdf(canvas), columns, data
+    )
+
+
+def _draw(axes: Axes, place: float, height: float, box: Box, times: OperationTimes) -> None:
+    """A box of this height around its place on the axis."""
+    colour = OPERATIONS[times.operation]
+    has_box = len(times.values) >= FEWEST_IN_BOX
+    if has_box:
+        axes.plot([box.low, box.high], [place, place], color=colour, linewidth=1.2)
+        axes.barh(place, box.third - box.first, height, box.first, color=colour, edgecolor=colour, linewidth=1)
+    axes.plot([box.middle, box.middle], [place - height / 2, place + height / 2], color=BLACK, linewidth=1.5)
+    for value in times.values:
+        if not has_box or not box.low <= value <= box.high:
+            axes.plot(value, place, "o", markersize=3.5, color=colour, fillstyle="none")
+
+
+class Gain(NamedTuple):
+    """By what factor one is better than the other, and the bounds of the interval."""
+
+    factor: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """One ratio that is drawn."""
+
+    label: str
+    ratio: float
+    low: float | None
+    high: float | None
+    corrected_p: float | None
+    decision: Decision
+    threshold: float
+    better: Better
+
+    @property
+    def gain(self) -> Gain:
+        """The ratio, and of a metric of which less is better its inverse: above 1 is better, whatever is measured."""
+        if self.better == "more":
+            return Gain(self.ratio, self.low, self.high)
+        low, high = (None if each is None else 1 / each for each in (self.high, self.low))
+        return Gain(1 / self.ratio, low, high)
+
+
+def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPicture:
+    """The gain of each row with its interval; the band is what counts as the same."""
+    shown = [(each, each.gain) for each in rows[:MOST_ROWS]]
+    space = RowSpace([each.label for each, _ in shown], ROW)
+    canvas, axes = new_row_canvas(space, 1.3)
+    for height, (each, gain) in enumerate(shown):
+        # Beside the label above a row there is neither the band nor the line.
+        ends = [height - space.half, height + space.half]
+        axes.fill_betweenx(ends, 1 / (1 + each.threshold), 1 + each.threshold, color=PALE, linewidth=0, zorder=0.5)
+        axes.plot([1, 1], ends, color=BLACK, linewidth=0.8)
+        if gain.low is not None and gain.high is not None:
+            axes.plot([gain.low, gain.high], [height, height], color=VERDICTS[each.decision], linewidth=2.5)
+        axes.plot(gain.factor, height, "o", color=VERDICTS[each.decision])
+    known = [value for _, gain in shown for value in gain if value is not None]
+    low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
+    set_ratio_axis(axes, low, high, marks)
+    axes.set_xlabel("← worse · by this factor · better →")
+    for decision, colour in VERDICTS.items():
+        if any(each.decision == decision for each, _ in shown):
+            axes.plot([], [], "o-", color=colour, linewidth=2.5, label=MEANINGS[decision])
+    set_legend(canvas, axes)
+    columns = [
+        "comparison", "ratio", "low", "high", "corrected_p", "verdict", "threshold", "gain", "gain_low", "gain_high"
+    ]  # fmt: skip
+    data = [[e.label, e.ratio, e.low, e.high, e.corrected_p, e.decision, e.threshold, *gain] for e, gain in shown]
+    return ResultsPicture(name, title + shown_rows(len(rows), "ratios"), to_svg(canvas), to_pdf(canvas), columns, data)
+
+
+def ratio_axis(low: float, high: float) -> tuple[float, float, list[float]]:
+    """(begin, end, marks) of an axis for ratios between two bounds, with room beside them and marks on both sides of 1.
+
+    The marks are round: near 1 in steps of 5 or 10 %, farther away doubled.
+    """
+    room = (high / low) ** ROOM
+    low, high = low / room, high * room
+    if high / low < 1.5:
+        step = 0.05 if high / low < 1.35 else 0.1
+        marks = [round(1 + step * count, 2) for count in range(-9, 10)]
+    elif high / low < 5:
+        marks = [0.25, 0.33, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 4]
+    else:
+        factor = 2.0 if high / low < 100 else 10.0
+        marks = [factor**power for power in range(-30, 31)]
+        low, high = min(low, 1 / factor), max(high, factor)
+    return low, high, [mark for mark in marks if low <= mark <= high]

@@ -1,4 +1,4 @@
-"""What the repetitions measured: the values of every figure of every trial. Pure."""
+"""What the repetitions measured: the values of every figure of every trial, and their medians. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import NamedTuple
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, Repetition
+from workflow.campaign.results.results_model import MetricFacts, TrialResult
+from workflow.campaign.statistics import median_interval, outliers
 from workflow.report_figures import PERCEIVED, to_figure_name
 
 
@@ -112,3 +114,22 @@ def _perceived(figures: Mapping[str, float], quiet: Mapping[str, WithoutIo]) -> 
             added_s = time - without.time_s
             found[f"stages.{stage}.{PERCEIVED}"] = (count - without.bytes) / added_s if added_s > 0 else None
     return found
+
+
+def trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Sequence[Measured]) -> TrialResult:
+    """One metric of one trial: its values in these repetitions, the median and its interval."""
+    known = [each for each in repetitions if metric.of in each.figures]
+    values = [each.figures[metric.of] for each in known]
+    middle, low, high = median_interval(values) if values else (None, None, None)
+    return TrialResult(
+        trial=trial.key,
+        parameters=trial.parameters,
+        metric=metric.name,
+        values=values,
+        repetitions=[each.number for each in known],
+        outliers=outliers(values) if values else [],
+        undefined=sum(metric.of in each.undefined for each in repetitions),
+        median=middle,
+        low=low,
+        high=high,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.forecast.forecast_notes import busy_text
+from workflow.forecast.calibration_model import busy_text
 from workflow.formatting import NOTHING, plural, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 

@@ -62,7 +62,7 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
     for each, lives in zip(open_runs, leases, strict=True):
         if each not in goes_on:
             try:
-                _settle(each.start.run_dir, lives, begin)
+                _end_run(each.start.run_dir, lives, begin)
             except RunError as error:
                 stubborn[each.start.run_dir] = error
     for each in left:
@@ -80,7 +80,7 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
         raise RunError(texts, f"wf cancel --now {next(iter(stubborn))}")
 
 
-def _settle(run_dir: Path, lives: Liveness, begin: float) -> None:
+def _end_run(run_dir: Path, lives: Liveness, begin: float) -> None:
     """`begin`: when it was asked to stop, if it lives."""
     if lives.alive:
         lives = _await_end(run_dir, begin + read_filled_plan(run_dir).deadlines.stop + REACTION_S)

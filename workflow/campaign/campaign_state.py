@@ -1,13 +1,16 @@
-"""Whether a process runs a campaign now, and what runs at the moment: from its lease and its ledger."""
+"""How far a campaign is, whether a process runs it, and what ends while it is watched: by its lease and its ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import mean
 
-from workflow.campaign.campaign_directory import SCHEDULE_FILE, Schedule, find_campaign
+from workflow.campaign.campaign_directory import Schedule, find_campaign, last_entry_t
+from workflow.campaign.execution.campaign_loop import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, History, read_history
+from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, Attempt, History, Repetition, read_history, take_record
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import (
     CampaignLine,
@@ -16,8 +19,13 @@ from workflow.campaign.results.results_model import (
     DriverPart,
     RunningRepetition,
 )
+from workflow.campaign.results.samples import all_repetitions
 from workflow.errors import WfError
-from workflow.run.lease import Liveness, examine_leases
+from workflow.formats.json_lines import Tail
+from workflow.run.lease import LeaseWatch, Liveness, examine_leases, read_lease
+
+POLL_S = 0.5
+LEASE_LOOK_S = 1.0
 
 
 def read_state(directory: Path, spec: CampaignSpec, schedule: Schedule) -> CampaignStatus:
@@ -57,12 +65,6 @@ def state_of(status: CampaignStatus) -> CampaignState:
     return "unfinished" if missing else "failed"
 
 
-def known_campaigns() -> list[str]:
-    """The names of the campaigns below `campaigns/`, by the time of their last entry, the newest last."""
-    found = Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}")
-    return [path.parent.name for path in sorted(found, key=lambda path: (_changed(path.parent), path.parent.name))]
-
-
 def list_campaigns(names: Sequence[str]) -> list[CampaignLine]:
     """A line for each campaign, in this order. Takes up to ten seconds where a process of another host may be dead."""
     leases = examine_leases([Path(CAMPAIGNS) / name for name in names])
@@ -88,17 +90,66 @@ def _to_line(name: str, lives: Liveness) -> CampaignLine:
         wanted=sum(trial.wanted for trial in status.trials),
         running=len(status.running),
         spent_s=status.spent_s,
-        changed=_changed(directory),
+        changed=last_entry_t(directory),
         host=host,
         site=schedule.site,
     )
 
 
-def _changed(directory: Path) -> float:
-    """When its ledger was written last, Unix seconds; that of its schedule while nothing has run."""
-    for name in (LEDGER_FILE, SCHEDULE_FILE):
+def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> Iterator[list[EndedRepetition]]:
+    """What has ended since the last look, every POLL_S, until the process that runs the campaign has ended or died.
+
+    What had ended before is not repeated. Raises RunError for a ledger of a newer version.
+    """
+    tail, history = Tail(directory / LEDGER_FILE), History()
+    trials = {trial.key: trial for trial in schedule.trials}
+    progress = _Progress(spec, list(trials))
+    _take(tail, history, progress)
+    watch = LeaseWatch(directory, time.monotonic())
+    looked, alive = -LEASE_LOOK_S, True
+    while True:
+        now = time.monotonic()
+        if now - looked >= LEASE_LOOK_S:
+            looked, alive = now, watch.look(now).alive
+        # Asked before the ledger is read: what was written before the end is then read in the last round.
+        goes_on = alive and read_lease(directory) is not None
+        ended = _take(tail, history, progress)
+        yield [
+            EndedRepetition(done, progress.total, trials[repetition.key], repetition, attempt, left_s)
+            for repetition, attempt, done, left_s in ended
+            if repetition.key in trials
+        ]
+        if not goes_on:
+            return
+        time.sleep(POLL_S)
+
+
+class _Progress:
+    """Counts the repetitions that need no further attempt."""
+
+    def __init__(self, spec: CampaignSpec, keys: list[str]) -> None:
+        self._open = {repetition for key in keys for repetition in all_repetitions(key, spec)}
+        self.total = len(self._open)
+        self._retries = spec.retries
+        self._times: list[float] = []
+
+    def take(self, repetition: Repetition, attempt: Attempt, history: History) -> tuple[int, float]:
+        """(how many are done, seconds left) after an attempt has ended."""
+        if attempt.state == "succeeded" or history.failures[repetition] > self._retries:
+            self._open.discard(repetition)
+        self._times.append(attempt.wall_s)
+        side_by_side = len(history.open) + 1
+        return self.total - len(self._open), len(self._open) * mean(self._times[-100:]) / side_by_side
+
+
+def _take(tail: Tail, history: History, progress: _Progress) -> list[tuple[Repetition, Attempt, int, float]]:
+    """The attempts that ended in the new lines of the ledger."""
+    found = []
+    for record in tail.records(fresh=True):
         try:
-            return (directory / name).stat().st_mtime
-        except OSError:
+            ended = take_record(history, record)
+        except (KeyError, TypeError):
             continue
-    return 0.0
+        if ended is not None:
+            found.append((*ended, *progress.take(*ended, history)))
+    return found

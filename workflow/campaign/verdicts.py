@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from workflow.campaign.statistics.median_interval import CONFIDENCE, FEWEST, median_interval
-from workflow.campaign.statistics.significance import (
+from workflow.campaign.statistics import (
     ALPHA,
+    CONFIDENCE,
+    FEWEST,
     PairedValues,
     Significance,
     Test,
     holm,
+    median_interval,
     rank_test,
     sign_test,
     smallest_paired_p,
@@ -25,6 +27,7 @@ Decision = Literal["faster", "slower", "same", "undecided"]
 INCLUDES_ONE = "the interval of the ratio includes 1"
 OPPOSITE = "ranks and medians differ in opposite directions"
 FEW_PAIRS = "too few pairs are left"
+RESAMPLES = 10_000
 
 
 class TwoSamples(NamedTuple):
@@ -110,9 +113,6 @@ def _ratio(samples: TwoSamples) -> MedianRatio:
         return paired_ratio(samples.pairs)
     both = samples.values and samples.reference
     return median_ratio(samples.values, samples.reference) if both else MedianRatio(None, None, None)
-
-
-RESAMPLES = 10_000
 
 
 class MedianRatio(NamedTuple):

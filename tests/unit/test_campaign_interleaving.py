@@ -1,4 +1,4 @@
-"""Which repetitions of two trials were measured in turns, by the times at which they started."""
+"""Which repetitions of two trials were interleaved, by the times at which they started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.measured_campaign import spec_of
 from workflow.campaign.ledger import Attempt, History, Repetition
-from workflow.campaign.results.turns import apart, beside, in_turns, to_measure_again
+from workflow.campaign.results.comparisons import blocks_apart, compared_measurements, is_interleaved, to_measure_again
 
 COUNT = 8
 SPEC = spec_of(repetitions=COUNT, warmup=1)
@@ -46,25 +46,26 @@ EVEN = [float(2 * number) for number in range(COUNT)]
     ],
 )
 def test_blocks_show_in_the_times(mine: list[float], other: list[float], expected: bool) -> None:
-    assert in_turns(pairs_of(mine, other)) is expected
+    assert is_interleaved(pairs_of(mine, other)) is expected
 
 
 def test_a_trial_that_got_more_repetitions_with_a_new_one_is_apart_in_the_old_ones() -> None:
     mine = [*EVEN[:4], *[t + 1000 for t in EVEN[4:]]]
     other = [t + 999 for t in EVEN]
-    assert apart(pairs_of(mine, other)) == [1, 2, 3, 4] and in_turns(pairs_of(mine, other)) is False
+    assert blocks_apart(pairs_of(mine, other)) == [1, 2, 3, 4] and is_interleaved(pairs_of(mine, other)) is False
 
 
 def test_without_a_common_repetition_nothing_is_known() -> None:
-    assert in_turns({}) is None
+    assert is_interleaved({}) is None
 
 
 def test_what_was_measured_beside_the_other_is_compared() -> None:
     history = history_of(EVEN, [t + 1 for t in EVEN])
     for number, start in enumerate(EVEN, start=1):
         history.end(Repetition("b", number), Attempt("succeeded", 2, f"again{number}", start + 1000, 1.0))
-    found = beside("a", "b", SPEC, history)
-    assert found.in_turns and [each.run for each in found.other.values()] == [f"b{n}" for n in range(1, COUNT + 1)]
+    found = compared_measurements("a", "b", SPEC, history)
+    assert found.is_interleaved
+    assert [each.run for each in found.other.values()] == [f"b{n}" for n in range(1, COUNT + 1)]
     assert len(history.measurements(Repetition("b", 1))) == 2
 
 

@@ -1,0 +1,119 @@
+"""What `wf campaign compare` prints and writes: differences, verdicts, the result of the gate, and JUnit's XML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflow.campaign.changes.changes_model import CampaignChanges, FactChange, SideMedian, TrialChange, UnmatchedTrial
+from workflow.campaign.changes.gate import decision_word, faults, gate_cases
+from workflow.campaign.junit import to_junit
+from workflow.campaign.results.campaign_tables import (
+    method_text,
+    metric_text,
+    p_text,
+    parameter_columns,
+    ratio_interval,
+    varied,
+)
+from workflow.campaign.results.results_model import MetricFacts
+from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, to_message, to_notes
+from workflow.formatting import NOTHING, plural, three_figures
+from workflow.replace_file import replace_file
+from workflow.report.show.printing import show_messages
+from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+from workflow.spec.suggest import listing
+
+
+def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
+    """What differs, a table per metric, and the trials that one side alone has."""
+    console = make_output(wide=wide)
+    say(console, f"{changes.base} (base) and {changes.new} (new)", "bold")
+    differences = difference_table(changes)
+    if differences.rows:
+        say(console, "\nwhat differs", "bold")
+        draw_table(console, differences)
+    for metric in changes.metrics:
+        tolerance = f"tolerance {metric.threshold * 100:g} %"
+        say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
+        draw_table(console, changes_table(changes, metric))
+    say(console, f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
+    if changes.unmatched:
+        draw_table(console, unmatched_table(changes))
+    alone = unmatched_metrics_text(changes)
+    show_messages(to_notes([*([alone] if alone else []), *changes.notes]), console)
+
+
+def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> int:
+    """The result of the gate, and why it failed; returns the exit code. `quiet`: only why it failed."""
+    found = list(faults(changes, strict))
+    if quiet and not found:
+        return EXIT_OK
+    console = make_output(stderr=bool(found))
+    if not found:
+        # Undecided is no regression, and no proof of none either.
+        count = sum(change.decision == "undecided" for change in changes.changes)
+        unsure = f", {count} undecided: `--strict` fails then" if count else ""
+        text = f"gate passed: {plural(len(changes.changes), 'ratio')}, none regressed{unsure}"
+        say(console, text, COLOURS["succeeded"])
+        return EXIT_OK
+    show_messages([to_message("error", text) for text in found], console)
+    say(console, f"gate failed: {len(found)} of {plural(len(gate_cases(changes, strict)), 'case')}", COLOURS["failed"])
+    return EXIT_REGRESSED if any(faults(changes, strict=False)) else EXIT_UNDECIDED
+
+
+def write_changes_junit(path: Path, changes: CampaignChanges, strict: bool) -> None:
+    """A test case for each metric of each trial. Raises RunError when the file cannot be written."""
+    try:
+        replace_file(path, to_junit(f"{changes.new} against {changes.base}", gate_cases(changes, strict)))
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}", "name another file: `--junit FILE`") from error
+
+
+def difference_table(changes: CampaignChanges) -> Table:
+    """What differs between the two campaigns as a whole; what is the same is left out."""
+    columns: list[Column[FactChange]] = [
+        text_column("", lambda each: each.fact),
+        text_column("base", lambda each: each.base),
+        text_column("new", lambda each: each.new),
+    ]
+    return make_table(columns, [each for each in changes.facts if each.base != each.new])
+
+
+def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:
+    """One metric of all trials that both have."""
+    rows = [each for each in changes.changes if each.metric == metric.name]
+    columns: list[Column[TrialChange]] = [
+        *parameter_columns(varied(each.parameters for each in rows), lambda each: each.parameters),
+        number_column("base", lambda each: _side(each.base, metric)),
+        number_column("new", lambda each: _side(each.new, metric)),
+        number_column("n", lambda each: f"{each.base.count}, {each.new.count}", gives_way=2),
+        number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
+        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=3),
+        number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
+        state_column("verdict", lambda each: decision_word(each, metric)),
+    ]
+    return make_table(columns, rows)
+
+
+def unmatched_table(changes: CampaignChanges) -> Table:
+    """The trials that one campaign alone has."""
+    columns: list[Column[UnmatchedTrial]] = [
+        text_column("only in", lambda each: changes.base if each.side == "base" else changes.new),
+        *parameter_columns(varied(each.parameters for each in changes.unmatched), lambda each: each.parameters),
+    ]
+    return make_table(columns, changes.unmatched)
+
+
+def unmatched_metrics_text(changes: CampaignChanges) -> str:
+    """`only old.json has the metric rate`; empty where both have the same."""
+    sides = {"base": changes.base, "new": changes.new}
+    return "; ".join(
+        f"only {source} has the {'metric' if len(names) == 1 else 'metrics'} {listing(names)}"
+        for side, source in sides.items()
+        if (names := [name for name, where in changes.unmatched_metrics.items() if where == side])
+    )
+
+
+def _side(side: SideMedian, metric: MetricFacts) -> str:
+    return metric_text(side.median, metric.unit)
