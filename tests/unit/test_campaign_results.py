@@ -31,7 +31,7 @@ from workflow.campaign.results.results_table import table_columns, table_rows, w
 from workflow.campaign.results.samples import measured
 from workflow.campaign.statistics.verdicts import FEW_PAIRS
 from workflow.errors import WfError
-from workflow.report.build.figure_values import figures_of
+from workflow.report.build.met_expectations import figures_of
 from workflow.report.report_files import compute_report
 from workflow.report_figures import to_figure_name
 

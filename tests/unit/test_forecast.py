@@ -31,8 +31,8 @@ from workflow.forecast.shared_cores import competitors, share_of_a_core
 from workflow.forecast.stream_costs import at_size
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
-from workflow.report.read.metrics_file import read_metrics
 from workflow.report.read.run_records import read_records
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_files import compute_report
 from workflow.report.show.forecast_tables import forecast_tables, pace_lines
 

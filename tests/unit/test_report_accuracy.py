@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_model import AccuracyPart
 from workflow.report.show.run_summary import accuracy_text
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from workflow.formatting import rate
-from workflow.report.build.queue_history import queue_history
-from workflow.report.build.timeline import make_lane
+from workflow.report.build.timeline import make_lane, queue_history
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import Report

@@ -16,7 +16,7 @@ from workflow.forecast.shared_cores import competitors, has_several_ranks, share
 from workflow.forecast.stage_identity import StageIdentity, stage_identity
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
-from workflow.report.build.step_terms import StepTerms, step_terms
+from workflow.report.build.measured_forecast import StepTerms, step_terms
 from workflow.report.read.run_records import CpuSample, Records, read_records
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS

@@ -165,7 +165,7 @@ def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wid
     The newest comes first. Listed are the runs below runs/ and those with --run-dir. A run is `lost` when its
     supervisor has died without a verdict.
     """
-    from workflow.report.read.run_list import list_named_runs, tagged_runs
+    from workflow.report.read.run_states import list_named_runs, tagged_runs
     from workflow.report.show.printing import show_table
     from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.run_table import run_table

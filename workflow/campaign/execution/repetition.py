@@ -17,9 +17,9 @@ from workflow.formats.read_json import read_json
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
-from workflow.report.build.figure_values import figures_of
-from workflow.report.read.expectations_file import keep_expectations
-from workflow.report.read.own_figures import read_own_figures
+from workflow.report.build.met_expectations import figures_of
+from workflow.report.read.run_records import keep_expectations
+from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.control_requests import Control, send_request

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from workflow.campaign.ledger import Attempt
 from workflow.campaign.results.results_model import TrialViolation
 from workflow.plan.plan_model import ExpectationPlan
-from workflow.report.build.judge_expectations import judge, violations
+from workflow.report.build.met_expectations import judge, violations
 from workflow.report.report_model import ExpectationPart
 
 

@@ -24,8 +24,7 @@ from workflow.report.html.section_data import (
     make_stream_cards,
     make_time_shares,
 )
-from workflow.report.read.proof_file import read_proof
-from workflow.report.read.run_records import Records
+from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
 from workflow.report.show.expectation_table import expectation_table, expectations_text
 from workflow.report.show.forecast_tables import measured_table, off_text

@@ -11,8 +11,7 @@ from markupsafe import Markup
 from workflow.formatting import duration, percent, rate
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance, read_provenance
-from workflow.report.build.queue_history import queue_history, recorded_until
-from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane
+from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane, queue_history, recorded_until
 from workflow.report.html import svg_charts
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report, StagePart, StreamPart

@@ -9,8 +9,7 @@ import shlex
 
 from workflow.formatting import clock_time, duration, moment, percent, plural
 from workflow.plan.plan_model import StagePlan
-from workflow.report.build.bottleneck import Limit, run_limit
-from workflow.report.build.core_shares import shortages
+from workflow.report.build.limiting_stage import Limit, run_limit, shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Activity, Report, StagePart
 from workflow.report.show.expectation_table import expectations_text

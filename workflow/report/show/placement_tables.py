@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.report.read.proof_file import ProofTables, RanksOnNode, StreamResult
+from workflow.report.read.run_records import ProofTables, RanksOnNode, StreamResult
 from workflow.report.show.text_table import Column, Table, make_table, text_column
 
 # Of a large run the page has the first nodes; proof.json has all.

@@ -9,7 +9,7 @@ import pytest
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 
 STEP = (
     '{"kind": "step", "t": 12.5, "stream": "atoms", "side": "read", "step": 0, "bytes": 800, '

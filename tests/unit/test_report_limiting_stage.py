@@ -19,7 +19,7 @@ from tests.support.fan_run import (
 )
 from tests.support.sample_run import START, Record
 from workflow.plan.plan_model import Plan
-from workflow.report.build.bottleneck import Limit, Waiting, find_limit, run_limit, stream_limit, waiting
+from workflow.report.build.limiting_stage import Limit, Waiting, find_limit, run_limit, stream_limit, waiting
 from workflow.spec.models.pipeline import Queue
 
 

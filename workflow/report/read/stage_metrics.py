@@ -1,4 +1,4 @@
-"""What a stage recorded about itself: `stages/<stage>/metrics.jsonl` and `progress.jsonl`."""
+"""What a stage recorded about itself: `metrics.jsonl`, `progress.jsonl`, and its program's own `figures.json`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.metrics_lines import check_metrics_version, end_of, read_progress
+from workflow.formats.read_json import read_json
 from workflow.formats.sides import EndOfStream, Side
 from workflow.formats.versions import OtherVersionError
+from workflow.run.run_directory import OWN_FIGURES_FILE
 
 _LATEST_S = 1e11
 
@@ -204,3 +206,34 @@ def _number(value: Any) -> float:
     if not abs(number) < _LATEST_S:
         raise ValueError(f"{number} is no time")
     return number
+
+
+_LIMIT_BYTES = 1 << 20
+
+
+def read_own_figures(work: Path) -> tuple[dict[str, float], str]:
+    """The figures by name, and what is wrong with the file: `{"name": number, …}`.
+
+    A program may write anything there: what is not a finite number is left out. Without a file there are none.
+    """
+    path = work / OWN_FIGURES_FILE
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LIMIT_BYTES)
+    except FileNotFoundError:
+        return {}, ""
+    except OSError as error:
+        return {}, f"{OWN_FIGURES_FILE} cannot be read: {error.strerror}"
+    try:
+        written = read_json(text, infinity=True)
+    except ValueError:
+        return {}, f"{OWN_FIGURES_FILE} is not JSON"
+    if not isinstance(written, dict):
+        return {}, f'{OWN_FIGURES_FILE} is not of the form {{"name": number}}'
+    figures = {name: float(value) for name, value in written.items() if _is_number(value)}
+    others = [name for name in written if name not in figures]
+    return figures, f"{OWN_FIGURES_FILE}: no number: {', '.join(others[:5])}" if others else ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

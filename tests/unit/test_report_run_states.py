@@ -16,8 +16,7 @@ import pytest
 from tests.support.sample_run import make_plan, write_run, write_sample
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
-from workflow.report.read.run_list import list_runs
-from workflow.report.read.run_status import is_alive, is_over
+from workflow.report.read.run_states import is_alive, is_over, list_runs
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_table import run_table
 from workflow.run.job_record import JobRecord, write_job

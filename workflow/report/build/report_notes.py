@@ -1,17 +1,18 @@
-"""The notes of a report: what to know about its numbers. Pure."""
+"""The notes of a report: what to know about its numbers, and what was started again. Pure."""
 
 from __future__ import annotations
 
 from workflow.formats.metrics_lines import FULL_STEPS
-from workflow.formatting import moment, plural, size
+from workflow.formatting import duration, moment, plural, size
 from workflow.plan.plan_model import Plan
-from workflow.report.build.core_shares import shortages
+from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
-from workflow.report.report_model import StreamPart
-from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StrangeReader
-from workflow.run.lifecycle_events import StageSilent
+from workflow.report.report_model import RestartPart, StreamPart
+from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
+from workflow.run.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
+from workflow.spec.suggest import listing
 
 # Steps may be larger than planned by this factor before a note says so.
 TOLERANCE = 1.05
@@ -193,3 +194,48 @@ def _larger(streams: list[StreamPart]) -> list[str]:
                 f"{size(stream.step_size)}: correct `streams.{stream.name}.step_size`"
             )
     return notes
+
+
+def make_restarts(records: Records) -> list[RestartPart]:
+    """All of them, in order."""
+    begun: dict[tuple[str, ...], list[StagesRestarted]] = {}
+    for event in records.state.attempts:
+        begun.setdefault(tuple(event.stages), []).append(event)
+    found = []
+    for decided in records.state.restarts:
+        of_unit = begun.get(tuple(decided.stages), [])
+        found.append(_part(records, decided, of_unit.pop(0) if of_unit else None))
+    return found
+
+
+def _part(records: Records, decided: RestartDecided, begun: StagesRestarted | None) -> RestartPart:
+    next_step = _next_step(records, decided) if begun is not None else None
+    return RestartPart(
+        t=decided.t,
+        stage=decided.stage,
+        stages=decided.stages,
+        reason=decided.reason,
+        attempt=None if begun is None else begun.attempt,
+        first_step=None if begun is None else begun.first_step,
+        replayed=None if begun is None else max(0, decided.step - begun.first_step),
+        gap_s=None if next_step is None else next_step - decided.t,
+    )
+
+
+def _next_step(records: Records, decided: RestartDecided) -> float | None:
+    """When the stage that failed has finished a step again (Unix s)."""
+    seen = [t for key, steps in records.seen.items() if key[1] == decided.stage for t, _ in steps if t > decided.t]
+    return min(seen, default=None)
+
+
+def restart_note(part: RestartPart) -> str:
+    """One restart in a sentence."""
+    others = [each for each in part.stages if each != part.stage]
+    together = f", together with {listing(others)}" if others else ""
+    if part.attempt is None:
+        return f"{part.stage} {part.reason}; it was to be started again{together}"
+    again = f"attempt {part.attempt} began at step {part.first_step}{together}"
+    if part.replayed:
+        again += f", so that {part.stage} did {part.replayed} of its steps twice"
+    gap = "" if part.gap_s is None else f"; its next step was done {duration(part.gap_s)} later"
+    return f"{part.stage} {part.reason}; {again}{gap}"
