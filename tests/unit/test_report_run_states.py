@@ -18,7 +18,7 @@ from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_states import is_alive, is_over, list_runs
 from workflow.report.report_files import compute_report
-from workflow.report.show.run_table import run_table
+from workflow.report.show.tables_of_runs import run_table
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import Lease, examine_leases, this_system
 from workflow.run.processes.process_reaper import born_ticks, write_verdict

@@ -19,7 +19,7 @@ from workflow.formatting import plural
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.report.show.terminal import COLOURS, draw_table, make_output, say
 
 
 def show_changes(changes: CampaignChanges, wide: bool = False) -> None:

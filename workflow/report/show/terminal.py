@@ -1,27 +1,39 @@
-"""The terminal, in colours and tables: the only module that uses Rich, which it imports on first use.
+"""Where output goes: a terminal by Rich, a pipe without it, or the cell of a notebook.
 
-Colours obey NO_COLOR, and text that the terminal cannot show is replaced, never an error.
+Only this module uses Rich and IPython, which it imports on first use. Colours obey NO_COLOR, and text that the terminal
+cannot show is replaced, never an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import select
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from workflow.formatting import plural
 from workflow.messages import WIDEST
-from workflow.report.show.plain_output import PlainOutput, to_encoding
-from workflow.report.show.text_table import GAP, NARROWEST_PROSE, column_widths, narrowed, total_width
+from workflow.report.show.text_table import (
+    GAP,
+    NARROWEST_PROSE,
+    PROSE_WIDTH,
+    Heading,
+    Table,
+    column_widths,
+    narrowed,
+    total_width,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
     from rich.live import Live as Live
 
-    from workflow.report.show.text_table import Content, Table
+    from workflow.report.show.text_table import Content
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
@@ -167,3 +179,105 @@ def say(console: Console | PlainOutput, line: str, style: str = "", wrap: bool =
         return
     width = min(console.width, WIDEST) if wrap else None
     console.print(to_encoding(console.encoding, line), style=style or None, soft_wrap=not wrap, width=width)
+
+
+ASCII = str.maketrans(
+    {"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"}
+    | dict.fromkeys("┌┐└┘├┤┬┴┼", "+") | {"│": "|", "─": "-", "╎": ":", "╌": "-", "►": ">"}
+)  # fmt: skip
+
+
+class PlainOutput:
+    """A pipe or a file in place of a terminal: no colours, lines and tables as wide as they are. Rich is not loaded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def say(self, line: str) -> None:
+        """Print one line."""
+        print_plain(self._stream, line)
+
+    def draw(self, table: Table) -> None:
+        """Print a table with aligned columns, after an empty line; prose is wrapped."""
+        lines = [[[heading.title] for heading in table.head]]
+        lines += [[_wrapped(*each) for each in zip(table.head, row, strict=True)] for row in table.rows]
+        widths = [max(len(part) for line in lines for part in line[column]) for column in range(len(table.head))]
+        self.say("")
+        for line in lines:
+            for parts in zip_longest(*line, fillvalue=""):
+                cells = (
+                    part.rjust(width) if heading.content == "number" else part.ljust(width)
+                    for part, width, heading in zip(parts, widths, table.head, strict=True)
+                )
+                self.say((" " * GAP).join(cells).rstrip())
+
+
+def _wrapped(heading: Heading, cell: str) -> list[str]:
+    """A cell in lines; only prose has several. Words stay whole: paths and settings are copied."""
+    if heading.content != "prose":
+        return [cell]
+    return textwrap.wrap(cell, PROSE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def to_encoding(encoding: str, line: str) -> str:
+    """The line in characters that this encoding has."""
+    try:
+        line.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return line.translate(ASCII).encode("ascii", "replace").decode("ascii")
+    return line
+
+
+def print_plain(stream: TextIO, line: str) -> bool:
+    """Print one line. Returns False when the pipe has no reader any more.
+
+    A reader that leaves (`wf run … | head`) must not end a run, nor change its exit code when Python flushes the
+    stream at the end.
+    """
+    try:
+        print(to_encoding(stream.encoding or "ascii", line), file=stream, flush=True)
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, stream.fileno())
+            os.close(nothing)
+        return False
+    return True
+
+
+def has_reader(stream: TextIO) -> bool:
+    """False for a pipe that nobody reads any more: known before the next line is printed, which may come much later."""
+    watch = select.poll()
+    try:
+        watch.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # no file, as in a test
+        return True
+    return not any(state & select.POLLERR for _, state in watch.poll(0))
+
+
+def in_notebook() -> bool:
+    """Whether this process is a Jupyter kernel. Does not import IPython: a kernel has done so."""
+    ipython = sys.modules.get("IPython")
+    return hasattr(ipython.get_ipython(), "kernel") if ipython is not None else False
+
+
+class NotebookOutput:
+    """One output of the cell that is being executed, below a line that stays."""
+
+    def __init__(self, headline: str) -> None:
+        self.console = make_recorder()
+        self._headline = headline
+        self._handle: Any = None
+
+    def update(self, drawn: Any) -> None:
+        """Replace what is shown, by anything that Rich can print."""
+        from IPython.display import display
+
+        say(self.console, self._headline)
+        self.console.print(drawn)
+        text, html = take_recorded(self.console)
+        bundle = {"text/plain": text, "text/html": html}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(bundle, raw=True)

@@ -6,7 +6,7 @@ import io
 import os
 from pathlib import Path
 
-from workflow.report.show.plain_output import has_reader, print_plain
+from workflow.report.show.terminal import has_reader, print_plain
 
 
 def test_a_pipe_whose_reader_has_left_is_known_before_and_after_the_next_line() -> None:
