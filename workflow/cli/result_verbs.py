@@ -10,6 +10,7 @@ import click
 
 from workflow.cli.completion import complete_run, complete_stage
 from workflow.cli.options import json_option, run_argument, wide_option
+from workflow.compare import DEFAULT_TOLERANCE
 from workflow.errors import RunError
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
 @click.command()
 @click.argument("run_a", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
-@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
+@click.option(
+    "--tolerance", default=DEFAULT_TOLERANCE, show_default=True, help="Largest relative difference of equal values"
+)
 @json_option("Print the comparison as JSON")
 @wide_option
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:

@@ -60,7 +60,7 @@ def explain(run: Path | None) -> None:
     run). The last sentence says what to do next.
     """
     from workflow.cli.following import report_now
-    from workflow.compare.data_files import find_data
+    from workflow.data_files.read_steps import find_data
     from workflow.report.read.run_records import read_records
     from workflow.report.show.run_in_words import explanation
     from workflow.report.show.terminal import make_output, say_prose

@@ -71,7 +71,7 @@ def at_least(low: float) -> str:
 def _value(line: ForecastLine, value: float | None) -> str:
     if value is None:
         return NOTHING
-    return f"{size(value)}/s" if line.unit == "B/s" else short_time(value)
+    return rate(value) if line.unit == "B/s" else short_time(value)
 
 
 MEASURED_COLUMNS: list[Column[ForecastLine]] = [

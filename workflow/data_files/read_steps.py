@@ -1,28 +1,35 @@
-"""Files of data, found in a run and read step by step through `workflow.stage`.
+"""Files of data (BP, HDF5, openPMD): found in a run, opened, and read step by step and box by box.
 
-The libraries that reading takes (numpy, adios2, h5py) are imported when a file is opened.
+They are read through `workflow.stage`. The libraries that reading takes (numpy, adios2, h5py) are imported when a file
+is opened.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workflow.compare.reading_process import note_reading
+from workflow.data_files.reading_process import note_reading
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES, engine_of_data
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file, numbered_path, step_file
 from workflow.installation import install_command
-from workflow.run.observe.bp_index import missing_part
+from workflow.run.observe.bp_index import deactivate, missing_part, read_index
 
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
 
 # The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
 _ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
+# As much of an array is in memory at a time.
+BOX_BYTES = 32 * 2**20
 
 
 class VariableKind(NamedTuple):
@@ -118,6 +125,34 @@ class DataStep:
             return self._step.attributes()
 
 
+def boxes(shape: Shape, kind: str, limit: int = BOX_BYTES) -> Iterator[tuple[Shape, Shape]]:
+    """Cut an array of that shape and type (NumPy's name) into boxes (start, count) of at most `limit` bytes, in order.
+
+    One box for a scalar; none for an array without elements.
+    """
+    import numpy as np
+
+    if 0 in shape:
+        return
+    row = np.dtype(kind).itemsize if kind in np.sctypeDict else 16
+    axis = len(shape)
+    # A box spans the axes after `axis`, `depth` elements of it, and one element of the axes before.
+    while axis and row * shape[axis - 1] <= limit:
+        axis -= 1
+        row *= shape[axis]
+    if not axis:
+        yield (0,) * len(shape), shape
+        return
+    axis -= 1
+    depth = max(1, limit // row)
+    for index in product(*(range(length) for length in shape[:axis])):
+        for first in range(0, shape[axis], depth):
+            yield (
+                (*index, first, *(0 for _ in shape[axis + 1 :])),
+                (*(1 for _ in index), min(depth, shape[axis] - first), *shape[axis + 1 :]),
+            )
+
+
 @contextmanager
 def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
     """The steps of a file. Each is valid until the next one is asked for.
@@ -175,3 +210,32 @@ def _named(path: Path) -> Iterator[None]:
         raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except KeyError as error:
         raise RunError(f"{path}: has a variable of a type that cannot be read: {error}") from error
+
+
+def is_open(path: Path) -> bool:
+    """Whether a writer has this BP file open, or died with it open; False for HDF5, which says so when it is opened."""
+    if not path.is_dir():
+        return False
+    index = read_index((newest_step_file(path) or path) / "md.idx")
+    return index is not None and index.active
+
+
+def as_far_as_it_goes(path: Path, scratch: Path) -> Path:
+    """The whole steps of a BP file that its writer has left open, as a file of links in `scratch`.
+
+    The file itself stays as it is, and readers do not wait for its writer.
+    """
+    linked = Path(tempfile.mkdtemp(dir=scratch)) / path.name
+    shutil.copytree(path, linked, symlinks=True, copy_function=_link)
+    index = (newest_step_file(linked) or linked) / "md.idx"
+    content = index.read_bytes()
+    index.unlink()
+    index.write_bytes(content)
+    if (whole := read_index(index)) is not None:
+        os.truncate(index, whole.offset)
+    deactivate(index)
+    return linked
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).symlink_to(Path(source).resolve())

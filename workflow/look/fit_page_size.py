@@ -6,11 +6,11 @@ What is kept is kept as it was written: every n-th value, no averages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 
-from workflow.look.look_model import DataView, Thinning, ViewKind
+from workflow.look.drawn_variables import DataView, ViewKind
 from workflow.stage import Shape
 
 # More than these a window hardly shows: cells are dropped before steps down to here, then steps, then more cells.
@@ -25,6 +25,15 @@ ENOUGH_CELLS: dict[ViewKind, int] = {
 ENOUGH_STEPS = 40
 # An axis keeps at least this many cells, if it has them.
 FEWEST_CELLS = 8
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """What is taken of a view: every n-th step, every n-th cell or particle of each axis, 4 or 8 bytes a number."""
+
+    every: int = 1
+    strides: Shape = ()
+    item_bytes: int = 8
 
 
 def thin(views: Sequence[DataView], limit: int) -> list[Thinning | None]:

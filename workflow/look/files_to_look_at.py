@@ -1,25 +1,26 @@
-"""What is looked at: the files of data of a run, of an archive of one, of any folder, or one file."""
+"""What is looked at: the files of data of a run, of an archive of one, of any folder, or one file; and their titles.
+
+Runs and files are called by their plans: by what differs, not by ids and paths.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+import json
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from workflow.compare.compare_runs import incomplete_notes
-from workflow.compare.data_files import find_data, is_data
 from workflow.crate.archive_contents import RECORDS
+from workflow.data_files.read_steps import as_far_as_it_goes, find_data, is_data, is_open
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
-from workflow.formats.step_files import newest_step_file
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.plan.read_plan import read_plan
 from workflow.run.lease import examine_leases
-from workflow.run.observe.bp_index import deactivate, read_index
 from workflow.run.run_directory import PLAN_FILE
 from workflow.run.run_names import find_run, is_run
 from workflow.spec.suggest import shortened
@@ -126,35 +127,6 @@ def _look_again(given: Path) -> str:
     return f"if it is still being written, look again when it has ended{': wf status' if is_run(str(given)) else ''}"
 
 
-def is_open(path: Path) -> bool:
-    """Whether a writer has this BP file open, or died with it open; False for HDF5, which says so when it is opened."""
-    if not path.is_dir():
-        return False
-    index = read_index((newest_step_file(path) or path) / "md.idx")
-    return index is not None and index.active
-
-
-def as_far_as_it_goes(path: Path, scratch: Path) -> Path:
-    """The whole steps of a BP file that its writer has left open, as a file of links in `scratch`.
-
-    The file itself stays as it is, and readers do not wait for its writer.
-    """
-    linked = Path(tempfile.mkdtemp(dir=scratch)) / path.name
-    shutil.copytree(path, linked, symlinks=True, copy_function=_link)
-    index = (newest_step_file(linked) or linked) / "md.idx"
-    content = index.read_bytes()
-    index.unlink()
-    index.write_bytes(content)
-    if (whole := read_index(index)) is not None:
-        os.truncate(index, whole.offset)
-    deactivate(index)
-    return linked
-
-
-def _link(source: str, target: str) -> None:
-    Path(target).symlink_to(Path(source).resolve())
-
-
 def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
     """The files of data of an archive, unpacked.
 
@@ -184,3 +156,84 @@ def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
     if not any(names[entry] != _PLAN for entry in chosen):
         raise RunError(f"{archive} holds no data of its run", "archive it with its data: wf archive RUN --data")
     return find_data(_records(scratch))
+
+
+_MOST_SETTINGS = 3
+
+
+class RunTitles(NamedTuple):
+    """The title of the page, and what each run is called."""
+
+    title: str
+    runs: list[str]
+
+
+def run_titles(names: Sequence[str], plans: Sequence[Plan | None]) -> RunTitles:
+    """`gray-scott: F=0.03 and F=0.04`; of one run its pipeline. Runs without a plan have `names`, which differ."""
+    known = [plan for plan in plans if plan is not None]
+    if len(known) < len(plans):
+        return RunTitles(" and ".join(names), list(names))
+    pipelines = [plan.pipeline for plan in known]
+    if len(known) == 1:
+        return RunTitles(pipelines[0], list(names))
+    if len(set(pipelines)) > 1:
+        return RunTitles(" and ".join(pipelines), pipelines)
+    runs = _differences([_settings(plan) for plan in known])
+    if len(set(runs)) < len(runs):
+        runs = list(names)
+    return RunTitles(f"{pipelines[0]}: {' and '.join(runs)}", runs)
+
+
+def file_titles(plan: Plan | None) -> dict[str, str]:
+    """Path in the run directory → `stream field of simulation`, `pattern.bp of keep`."""
+    if plan is None:
+        return {}
+    titles = {_inside(stream.path): f"stream {stream.name} of {stream.writer}" for stream in plan.streams}
+    for stage in plan.stages:
+        for name, side in stage.file_parameters.items():
+            path = stage.parameters.get(name)
+            if side == "write" and isinstance(path, str) and path.startswith(f"{RUN_DIR}/"):
+                titles[_inside(path)] = f"{_inside(path)} of {stage.name}"
+    return titles
+
+
+def _inside(path: str) -> str:
+    return path.removeprefix(f"{RUN_DIR}/")
+
+
+def _settings(plan: Plan) -> dict[str, str]:
+    """What users set: parameters and ranks of stages, engines and transports of streams."""
+    found: dict[str, str] = {}
+    for stage in plan.stages:
+        given = {name: value for name, value in stage.parameters.items() if name not in stage.file_parameters}
+        found |= {f"{stage.name}.{name}": _text(value) for name, value in given.items()}
+        found[f"{stage.name}.ranks"] = str(stage.ranks)
+    for stream in plan.streams:
+        found[f"{stream.name}.via"] = stream.via
+        found[f"{stream.name}.transport"] = stream.transport or "none"
+    return found
+
+
+def _differences(settings: Sequence[dict[str, str]]) -> list[str]:
+    """For each run the settings that are not the same in all of them; empty texts where none differs."""
+    keys = list(dict.fromkeys(key for each in settings for key in each))
+    keys = [key for key in keys if len({each.get(key) for each in settings}) > 1]
+    # Another engine has another transport.
+    keys = [key for key in keys if not (key.endswith(".transport") and f"{key.rpartition('.')[0]}.via" in keys)]
+    lasts = [key.rpartition(".")[2] for key in keys]
+    texts = [list(dict.fromkeys(_setting(key, each, lasts) for key in keys)) for each in settings]
+    more = max(map(len, texts)) - _MOST_SETTINGS
+    return [", ".join(each[:_MOST_SETTINGS] + ([f"{more} more"] if more > 0 else [])) for each in texts]
+
+
+def _setting(key: str, settings: dict[str, str], lasts: Sequence[str]) -> str:
+    """`F=0.03`; of an engine and a transport the value says enough: `sst`."""
+    _, _, last = key.rpartition(".")
+    value = settings.get(key, "none")
+    if last in ("via", "transport"):
+        return value
+    return f"{last if lasts.count(last) == 1 else key}={value}"
+
+
+def _text(value: object) -> str:
+    return shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 30)

@@ -1,13 +1,77 @@
-"""Which entries a file gives: scalars, lines, images, volumes, vectors, the particles of a species together. Pure."""
+"""What of a file is drawn, and as what: scalars, lines, images, volumes, vectors, particles of a species. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from workflow.compare.data_files import VariableKind
-from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn, is_number
+import numpy as np
+
+from workflow.data_files.read_steps import VariableKind
 from workflow.particle_species import AXES, components_of, find_species
 from workflow.stage import Shape
+
+ViewKind = Literal["scalar", "line", "image", "volume", "particles", "vectors"]
+KIND_OF_DIMENSIONS: dict[int, ViewKind] = {0: "scalar", 1: "line", 2: "image", 3: "volume"}
+
+
+def is_number(kind: VariableKind) -> bool:
+    """Whether NumPy has this type; text and structures are not drawn."""
+    return kind.type in np.sctypeDict
+
+
+class StepTime(NamedTuple):
+    """A step of a file: its number (that of an openPMD iteration, otherwise counted from 0), its time if it has one."""
+
+    number: int
+    time: float | None = None
+
+
+class VariableLabel(NamedTuple):
+    """What the attributes of a variable say."""
+
+    text: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class FileContents:
+    """A file of one run, without its numbers. `kinds`: variable → its type and shape in each step, or None."""
+
+    steps: tuple[StepTime, ...]
+    kinds: Mapping[str, tuple[VariableKind | None, ...]]
+    labels: Mapping[str, VariableLabel] = field(default_factory=dict)
+    time_unit: str = ""
+
+
+class ViewColumn(NamedTuple):
+    """A number per cell or particle: a variable, or one element of its last axis."""
+
+    label: str
+    variable: str
+    element: int | None = None
+
+    def is_in(self, shape: Shape, extent: Shape) -> bool:
+        """Whether a variable of this shape has this column for all cells of a view; the last axis may change."""
+        if self.element is None:
+            return shape == extent
+        return shape[:-1] == extent and self.element < shape[-1]
+
+
+@dataclass(frozen=True)
+class DataView:
+    """An entry of the page's list of variables.
+
+    `extents`: for each run and each step of the file, the axes of its columns; None where the run does not have it.
+    """
+
+    name: str
+    kind: ViewKind
+    columns: tuple[ViewColumn, ...]
+    extents: tuple[tuple[Shape | None, ...], ...]
+    item_bytes: int = 8
+
 
 # An openPMD writer's list of its hosts, and the samples by which workflow.stage checks compression: no results.
 _NO_RESULTS = {"/rankTable", "rankTable", "wf.samples"}
