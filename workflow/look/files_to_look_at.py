@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from workflow.compare.compare_runs import incomplete_notes
-from workflow.crate.archive_contents import RECORDS
+from workflow.crate.archive_files import RECORDS
 from workflow.data_files.read_steps import as_far_as_it_goes, find_data, is_data, is_open
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
