@@ -121,7 +121,7 @@ def run_planned_here(
         with Progress(planned.plan, directory, quiet=quiet) as progress:
             progress.update(state)
             # The first stages are starting now: import meanwhile what only the end needs.
-            from workflow.report.read.run_records import keep_expectations
+            from workflow.report.read.run_states import keep_expectations
             from workflow.report.report_files import write_report
 
             while_starting()

@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         return code  # it is the run of another process, or none
     # Only now: no stage waits for these imports.
     from workflow.provenance.collect import renew_host
-    from workflow.report.read.run_records import keep_expectations
+    from workflow.report.read.run_states import keep_expectations
     from workflow.report.report_files import write_report
     from workflow.report.show.report_tables import expectation_messages
 

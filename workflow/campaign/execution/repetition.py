@@ -18,7 +18,7 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
 from workflow.report.build.met_expectations import figures_of
-from workflow.report.read.run_records import keep_expectations
+from workflow.report.read.run_states import keep_expectations
 from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report

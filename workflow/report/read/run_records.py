@@ -1,22 +1,19 @@
-"""All records of a run that its report needs: events, metrics, forecast, expectations, proof of the placement."""
+"""All records of a run that its report needs: events, metrics, forecast, proof of the placement."""
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-from pydantic import BaseModel, ConfigDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.core_set import format_cores
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import Plan
-from workflow.replace_file import replace_file
+from workflow.report.read.run_states import read_expectations
 from workflow.report.read.stage_metrics import StageMetrics, join_attempts, read_metrics, read_own_figures
-from workflow.report.report_model import ExpectationPart, Report
+from workflow.report.report_model import ExpectationPart
 from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
 from workflow.run.observe.bp_index import read_index
@@ -185,43 +182,6 @@ def read_forecast(run_dir: Path, plan: Plan) -> Forecast | None:
     stages, streams = {each.name for each in plan.stages}, {each.name for each in plan.streams}
     fits = {each.name for each in forecast.stages} <= stages and {each.name for each in forecast.streams} <= streams
     return forecast if fits and forecast.forecast_version == FORECAST_VERSION else None
-
-
-EXPECTATIONS_FILE = "expectations.json"
-
-
-class ExpectationsKept(BaseModel):
-    """Whether a run met its expectations, as found when it ended: `expectations.json` in its directory.
-
-    It is stored because it could not be determined again later: data may be removed, and another host may see records
-    late.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    expectations_version: Literal[1] = 1
-    expectations: list[ExpectationPart]
-
-
-def read_expectations(run_dir: Path) -> list[ExpectationPart] | None:
-    """None where nothing was kept, or where it cannot be read: the report then finds it out anew."""
-    try:
-        return ExpectationsKept.model_validate(read_json((run_dir / EXPECTATIONS_FILE).read_bytes())).expectations
-    except (OSError, ValueError):
-        return None
-
-
-def keep_expectations(run_dir: Path, report: Report) -> None:
-    """Keep what a run that has succeeded measured; to be called by the process that has supervised it.
-
-    A full disk changes no verdict.
-    """
-    path = run_dir / EXPECTATIONS_FILE
-    if not report.expectations or report.run.state != "succeeded" or path.exists():
-        return
-    text = ExpectationsKept(expectations=report.expectations).model_dump_json(indent=2) + "\n"
-    with contextlib.suppress(OSError):
-        replace_file(path, text.encode())
 
 
 class RanksOnNode(NamedTuple):

@@ -1,15 +1,22 @@
-"""Whether runs go on, wait for a job, are lost or have ended: for the report of one run, and for lists of runs."""
+"""Whether runs go on, wait for a job, are lost, or have ended and met their expectations.
+
+For the report of one run, and for lists of runs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from workflow.formats.read_json import read_json
-from workflow.report.read.run_records import read_expectations
-from workflow.report.report_model import Report, RunLine, RunVerdict, StagePart
+from workflow.replace_file import replace_file
+from workflow.report.report_model import ExpectationPart, Report, RunLine, RunVerdict, StagePart
 from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import born_ticks
@@ -166,3 +173,40 @@ def _bereft(stage: StagePart, lives: Liveness) -> StagePart:
 def _with_run(report: Report, state: RunVerdict, reason: str) -> Report:
     run = report.run.model_copy(update={"state": state, "reason": reason or report.run.reason})
     return report.model_copy(update={"run": run})
+
+
+EXPECTATIONS_FILE = "expectations.json"
+
+
+class ExpectationsKept(BaseModel):
+    """Whether a run met its expectations, as found when it ended: `expectations.json` in its directory.
+
+    It is stored because it could not be determined again later: data may be removed, and another host may see records
+    late.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    expectations_version: Literal[1] = 1
+    expectations: list[ExpectationPart]
+
+
+def read_expectations(run_dir: Path) -> list[ExpectationPart] | None:
+    """None where nothing was kept, or where it cannot be read: the report then finds it out anew."""
+    try:
+        return ExpectationsKept.model_validate(read_json((run_dir / EXPECTATIONS_FILE).read_bytes())).expectations
+    except (OSError, ValueError):
+        return None
+
+
+def keep_expectations(run_dir: Path, report: Report) -> None:
+    """Keep what a run that has succeeded measured; to be called by the process that has supervised it.
+
+    A full disk changes no verdict.
+    """
+    path = run_dir / EXPECTATIONS_FILE
+    if not report.expectations or report.run.state != "succeeded" or path.exists():
+        return
+    text = ExpectationsKept(expectations=report.expectations).model_dump_json(indent=2) + "\n"
+    with contextlib.suppress(OSError):
+        replace_file(path, text.encode())
