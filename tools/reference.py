@@ -374,7 +374,7 @@ def report_page() -> str:
 def events_page() -> str:
     """Every event of a run with its fields."""
     from workflow.run import events, lifecycle_events
-    from workflow.run.events_file import LONGEST_INTERVAL_S, NAMES
+    from workflow.run.records.events_file import LONGEST_INTERVAL_S, NAMES
 
     rules = EVENT_RULES.format(version=events.EVENTS_VERSION, interval=LONGEST_INTERVAL_S)
     lines = ["# The events of a run: events.jsonl", MADE, rules]

@@ -17,7 +17,7 @@ from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.nodes.rank_processes import RankFinder
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 from workflow.site.load_site import launcher_options
 
 # Two doubles of each rank are added up; then a message that is too big for an eager protocol goes around.

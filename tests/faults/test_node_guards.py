@@ -26,7 +26,7 @@ from workflow.run.nodes.guard_lines import NodeReport, parse_line
 from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")

@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.support.chains import chain, write_run
 from workflow.report.read.run_list import list_runs
 from workflow.report.report_files import compute_report, write_report
-from workflow.run.follow import follow
+from workflow.run.control.follow import follow
 from workflow.run.supervisor import supervise
 
 folder, options, free = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "free"

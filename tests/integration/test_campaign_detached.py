@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 from workflow.api import campaign_status
 from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns
 from workflow.campaign.results.results_model import CampaignLine, CampaignStatus, DriverPart
-from workflow.run.lease import has_process, read_lease
+from workflow.run.control.lease import has_process, read_lease
 from workflow.run.processes.process_reaper import end_members, find_members
 
 # Each run goes on until there is a file go-VALUE.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.waiting import wait_until
 from workflow.run.events import StrangeReader
-from workflow.run.events_file import read_events
+from workflow.run.records.events_file import read_events
 
 WRITER = """
 import os, numpy, adios2

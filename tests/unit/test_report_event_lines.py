@@ -10,7 +10,7 @@ from workflow.report.show.progress_lines import news
 from workflow.run import events as seen
 from workflow.run import lifecycle_events as decided
 from workflow.run.events import Event
-from workflow.run.events_file import NAMES
+from workflow.run.records.events_file import NAMES
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import fold
 

@@ -14,8 +14,8 @@ from tests.support.chains import make_plan, make_stage
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.plan_model import Plan
+from workflow.run.control.lease import Heartbeat
 from workflow.run.job_nodes import claimed_nodes, free_part
-from workflow.run.lease import Heartbeat
 
 JOB = Allocation("slurm", "12", tuple(Host(f"n{number}") for number in (1, 2, 3, 4)))
 OWN = "login"

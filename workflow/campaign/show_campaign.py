@@ -41,7 +41,7 @@ from workflow.report.show.expectation_table import figure_text
 from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
-from workflow.run.run_directory import RUNS
+from workflow.run.records.run_directory import RUNS
 
 if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console

@@ -18,10 +18,10 @@ from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
-from workflow.run.lease import examine_leases
+from workflow.run.control.lease import examine_leases
 from workflow.run.observe.bp_index import deactivate, read_index
-from workflow.run.run_directory import PLAN_FILE
-from workflow.run.run_names import find_run, is_run
+from workflow.run.records.find_runs import find_run, is_run
+from workflow.run.records.run_directory import PLAN_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 

@@ -9,7 +9,7 @@ from workflow.errors import WfError
 from workflow.installation import install_command
 from workflow.report.read.run_records import SUFFIX, read_records
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
-from workflow.run.run_names import find_run
+from workflow.run.records.find_runs import find_run
 
 if TYPE_CHECKING:
     import pandas

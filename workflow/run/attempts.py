@@ -18,7 +18,7 @@ from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import POLL_S
 from workflow.replace_file import replace_file
 from workflow.run.observe.bp_index import read_index
-from workflow.run.run_directory import attempt_dir, stage_dir, stage_ends
+from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.state import RunState
 
 

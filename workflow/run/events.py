@@ -1,6 +1,6 @@
 """What happened in a run, as typed events: what the supervisor observed. Times `t` are Unix seconds.
 
-What follows from it is in `workflow.run.lifecycle_events`; `workflow.run.events_file` keeps both.
+What follows from it is in `workflow.run.lifecycle_events`; `workflow.run.records.events_file` keeps both.
 """
 
 from __future__ import annotations

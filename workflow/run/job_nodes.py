@@ -26,9 +26,9 @@ from workflow.plan.allocation_check import job_text, plan_nodes
 from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file
-from workflow.run.lease import examine_leases
+from workflow.run.control.lease import examine_leases
 from workflow.run.nodes.node_guard import node_name
-from workflow.run.run_index import state_dir
+from workflow.run.records.find_runs import state_dir
 
 # Records of a job that began so long ago are removed.
 _OLD_S = 60 * 86400.0

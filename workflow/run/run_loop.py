@@ -37,7 +37,6 @@ from workflow.run.actions import (
 from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock
-from workflow.run.control_requests import ControlRequests
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -56,7 +55,6 @@ from workflow.run.events import (
     StrangeReader,
     Tick,
 )
-from workflow.run.events_file import EventLog
 from workflow.run.granted_nodes import granted_nodes
 from workflow.run.lifecycle import step, wake_at
 from workflow.run.lifecycle_events import RunFinished
@@ -73,7 +71,9 @@ from workflow.run.processes.stage_ending import Ending, by_first_end
 from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.processes.stand_in import stand_in
 from workflow.run.proof.proof_need import must_prove
-from workflow.run.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
+from workflow.run.records.control_requests import ControlRequests
+from workflow.run.records.events_file import EventLog
+from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
@@ -22,19 +21,16 @@ from workflow.formatting import duration
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
+from workflow.run.control.lease import Heartbeat
+from workflow.run.control.missing_verdict import record_failed_start, was_taken
 from workflow.run.job_nodes import claimed_nodes
-from workflow.run.job_record import JobRecord, read_job
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Heartbeat, Liveness, examine_leases, has_lease, read_lease
 from workflow.run.newest_state import NewestState
-from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation, read_filled_plan
+from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.records.run_directory import has_started, read_filled_plan
 from workflow.run.run_loop import RunLoop
 from workflow.run.state import RunState
-from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
 
 
@@ -132,52 +128,6 @@ def with_planned_end(received: Allocation, plan: Plan, job: JobRecord | None, no
     walltime_s = plan.allocation.walltime_s
     note = f"the end of the job is estimated: the requested walltime of {duration(walltime_s)}, from now on"
     return dataclasses.replace(received, end_time=now + walltime_s, notes=(*received.notes, note))
-
-
-def was_taken(run_dir: Path) -> bool:
-    """Whether a supervisor has worked on this run before."""
-    return has_lease(run_dir) or has_started(run_dir)
-
-
-def record_failed_start(
-    run_dir: Path, error: WfError, received: Allocation, taken_before: bool, environ: Mapping[str, str] = os.environ
-) -> None:
-    """Write the verdict of a run that could not be taken, unless another supervisor works on it or has ended it.
-
-    One whose supervisor has died is not taken again. That the scheduler has started its job a second time is its
-    verdict; any other second start is a mistake of its own, and the run stays as it is.
-    """
-    if not (run_dir / PLAN_FILE).exists() or read_brief(run_dir).finished is not None:
-        return
-    with contextlib.suppress(OSError):
-        if taken_before or _is_taken_by_another(run_dir):
-            (lives,) = examine_leases([run_dir])
-            if which := _requeue(run_dir, received, environ):
-                write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _requeued(lives, which), "requeued")
-            return
-        reason = "; ".join(problem.message for problem in error.problems)
-        write_verdict(str(run_dir), "failed", error.exit_code, reason, time.time())
-
-
-def _is_taken_by_another(run_dir: Path) -> bool:
-    """Of two supervisors that started at once, the other one has the lease."""
-    lease = read_lease(run_dir)
-    return has_lease(run_dir) and (lease is None or not lease.is_own)
-
-
-def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
-    """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
-    scheduler = scheduler_named(received.source) if received.source in SCHEDULERS else None
-    restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
-    before, ordered = read_allocation(run_dir), read_job(run_dir)
-    jobs = {found.job for found in (before, ordered) if found is not None and found.job}
-    if not received.job or (restarts == "0" and received.job not in jobs):
-        return ""
-    return f"job {received.job}" + (f" (restart {restarts})" if restarts != "0" else "")
-
-
-def _requeued(lives: Liveness, which: str) -> str:
-    return f"{lives.text}, and the scheduler has requeued {which}: a run is not started again"
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from workflow.campaign.execution.driver_lease import driver_lease
 from workflow.campaign.execution.repetition import to_attempt
 from workflow.campaign.ledger import Attempt, Ledger, Repetition, read_history
 from workflow.errors import RunError
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import Control, send_request
-from workflow.run.job_record import read_job
-from workflow.run.lease import LeaseWatch, Liveness, examine_leases, read_lease
-from workflow.run.run_directory import PLAN_FILE, read_filled_plan
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.control.lease import LeaseWatch, Liveness, examine_leases, read_lease
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.job_record import read_job
+from workflow.run.records.run_directory import PLAN_FILE, read_filled_plan
 from workflow.submit.job_cancellation import end_job
 
 # For the end of pilots, after that of the runs in them.

@@ -17,7 +17,7 @@ from workflow.campaign.results.results_model import (
     RunningRepetition,
 )
 from workflow.errors import WfError
-from workflow.run.lease import Liveness, examine_leases
+from workflow.run.control.lease import Liveness, examine_leases
 
 
 def read_state(directory: Path, spec: CampaignSpec, schedule: Schedule) -> CampaignStatus:

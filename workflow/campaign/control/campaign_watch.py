@@ -13,7 +13,7 @@ from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import LEDGER_FILE, Attempt, History, Repetition, take_record
 from workflow.campaign.results.samples import all_repetitions
 from workflow.formats.json_lines import Tail
-from workflow.run.lease import LeaseWatch, read_lease
+from workflow.run.control.lease import LeaseWatch, read_lease
 
 POLL_S = 0.5
 LEASE_LOOK_S = 1.0

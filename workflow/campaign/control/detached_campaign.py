@@ -11,8 +11,8 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import runs_already
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.detached import said_at_the_end, start_process
-from workflow.run.lease import Lease, examine_leases
+from workflow.run.control.detached import said_at_the_end, start_process
+from workflow.run.control.lease import Lease, examine_leases
 
 LOG_FILE = "campaign.log"
 # It reads the file, plans all trials and looks at the runs of the ledger before it takes the lease.

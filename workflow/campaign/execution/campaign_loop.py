@@ -17,7 +17,7 @@ from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.campaign.ledger import Attempt, Repetition
 from workflow.errors import RunError
 from workflow.formatting import duration
-from workflow.run.control_requests import Control
+from workflow.run.records.control_requests import Control
 
 RepetitionEnd = tuple[Repetition, Attempt]
 

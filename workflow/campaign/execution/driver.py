@@ -13,7 +13,7 @@ from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, Repetition
 from workflow.campaign.planning.content_key import changed_file
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
-from workflow.run.lease import Lease
+from workflow.run.control.lease import Lease
 from workflow.spec.user_paths import exists
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from workflow.campaign.execution.driver_lease import DriverWatch
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
-from workflow.run.lease import Lease
+from workflow.run.control.lease import Lease
 from workflow.run.processes.process_reaper import living_groups
 
 DRIVER_FILE = "driver.json"

@@ -15,9 +15,9 @@ from types import TracebackType
 
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.control_requests import Control, ControlRequests
-from workflow.run.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
+from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.signals import Signals
+from workflow.run.records.control_requests import Control, ControlRequests
 
 # How often the files are read.
 LOOK_S = 1.0

@@ -29,8 +29,8 @@ from workflow.campaign.planning.trial_requests import all_requests
 from workflow.errors import RunError
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import Control, send_request
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.records.control_requests import Control, send_request
 
 # So often pilots are looked at, and requests to stop are read.
 _LOOK_S = 0.25

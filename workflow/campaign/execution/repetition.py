@@ -22,13 +22,12 @@ from workflow.report.read.expectations_file import keep_expectations
 from workflow.report.read.own_figures import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
-from workflow.run.control_requests import Control, send_request
-from workflow.run.events_file import EVENTS_FILE
 from workflow.run.proof.probe_launch import LOOKING_NODES
 from workflow.run.proof.proof_model import PROOF_FILE
-from workflow.run.run_directory import PipelineText, create_run_dir
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.events_file import EVENTS_FILE
+from workflow.run.records.run_directory import PipelineText, create_run_dir, written_data
 from workflow.run.supervisor import supervise
-from workflow.run.written_data import written_data
 
 # Why a run failed that is not the fault of its programs.
 FROM_OUTSIDE = frozenset(

@@ -12,7 +12,7 @@ from pathlib import Path
 from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.formats.json_lines import read_json_lines
 from workflow.launch.host_list import is_same_host
-from workflow.run.events_file import EVENTS_FILE
+from workflow.run.records.events_file import EVENTS_FILE
 
 # From the start of a repetition until one of its nodes must have answered, where others show that they do.
 ANSWER_S = 20.0

@@ -22,7 +22,7 @@ from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.pipeline_drawing import PipelineDrawing, pipeline_drawing
 from workflow.report.html.section_data import KeyFact
-from workflow.run.run_directory import PLAN_FILE
+from workflow.run.records.run_directory import PLAN_FILE
 
 PICTURES = "pictures"
 

@@ -35,7 +35,7 @@ from workflow.campaign.statistics.significance import choose_test
 from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
-from workflow.run.run_directory import RUNS
+from workflow.run.records.run_directory import RUNS
 
 NOT_IN_TURNS = "not interleaved"
 

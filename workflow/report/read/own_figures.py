@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from workflow.formats.read_json import read_json
-from workflow.run.run_directory import OWN_FIGURES_FILE
+from workflow.run.records.run_directory import OWN_FIGURES_FILE
 
 _LIMIT_BYTES = 1 << 20
 

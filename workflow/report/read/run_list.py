@@ -9,11 +9,11 @@ from pathlib import Path
 from workflow.formats.read_json import read_json
 from workflow.report.read.expectations_file import read_expectations
 from workflow.report.report_model import RunLine, RunVerdict
-from workflow.run.job_record import JobRecord, read_job, received_job
-from workflow.run.lease import Liveness, examine_leases
-from workflow.run.run_brief import RunBrief, read_brief
-from workflow.run.run_directory import PLAN_FILE, RUNS
-from workflow.run.run_notes import read_notes
+from workflow.run.control.lease import Liveness, examine_leases
+from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
+from workflow.run.records.job_record import JobRecord, read_job, received_job
+from workflow.run.records.run_directory import PLAN_FILE, RUNS
+from workflow.run.records.run_notes import read_notes
 
 
 def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
@@ -29,18 +29,18 @@ def tagged_runs(run_dirs: Sequence[Path], tags: Sequence[str]) -> list[Path]:
 
 def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
     """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead."""
-    briefs = [read_brief(run_dir) for run_dir in run_dirs]
+    briefs = [read_start_and_verdict(run_dir) for run_dir in run_dirs]
     open_runs = [run_dir for run_dir, brief in zip(run_dirs, briefs, strict=True) if brief.finished is None]
     lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
     # One whose supervisor does not live may have ended since its events were read.
-    again = {run_dir: read_brief(run_dir) for run_dir, its in lives.items() if not its.alive}
+    again = {run_dir: read_start_and_verdict(run_dir) for run_dir, its in lives.items() if not its.alive}
     return [
         _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir))
         for run_dir, brief in zip(run_dirs, briefs, strict=True)
     ]
 
 
-def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
+def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> RunLine:
     begin, end = brief.started, brief.finished
     started = begin.t if begin else None
     job = read_job(run_dir)
@@ -71,7 +71,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     )
 
 
-def _job_text(run_dir: Path, job: JobRecord | None, brief: RunBrief) -> str:
+def _job_text(run_dir: Path, job: JobRecord | None, brief: StartAndVerdict) -> str:
     if job is None:
         return received_job(run_dir)
     # The verdict of a submission that the scheduler has refused: no job of that name exists.

@@ -13,10 +13,10 @@ from workflow.report.read.expectations_file import read_expectations
 from workflow.report.read.metrics_file import StageMetrics, join_attempts, read_metrics
 from workflow.report.read.own_figures import read_own_figures
 from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
-from workflow.run.events_file import read_events
 from workflow.run.observe.bp_index import read_index
-from workflow.run.run_directory import attempt_dir, read_filled_plan
-from workflow.run.run_notes import RunNotes, read_notes
+from workflow.run.records.events_file import read_events
+from workflow.run.records.run_directory import attempt_dir, read_filled_plan
+from workflow.run.records.run_notes import RunNotes, read_notes
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
 

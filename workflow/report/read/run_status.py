@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from workflow.report.report_model import Report, RunVerdict, StagePart
-from workflow.run.job_record import read_job, received_job
-from workflow.run.lease import Liveness, examine_leases
+from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import born_ticks
-from workflow.run.run_brief import read_brief
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.job_record import read_job, received_job
 
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
 # same number.
@@ -43,7 +43,7 @@ def is_over(run_dir: Path, lives: Liveness) -> bool:
     """Whether nobody works on a run any more; cheap enough to ask often. A run that never started is over, unless its
     job waits."""
     if lives.alive or (lives.lease is None and read_job(run_dir) is not None):
-        return read_brief(run_dir).finished is not None
+        return read_start_and_verdict(run_dir).finished is not None
     return True
 
 

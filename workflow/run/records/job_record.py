@@ -9,7 +9,7 @@ from pathlib import Path
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.replace_file import replace_file
-from workflow.run.run_directory import ALLOCATION_FILE
+from workflow.run.records.run_directory import ALLOCATION_FILE
 
 JOB_FILE = "job.json"
 

@@ -1,11 +1,18 @@
-"""The append-only file of a run's events: one JSON object a line, `{"event": "stage_started", "t": …, …}`."""
+"""The append-only file of a run's events: one JSON object a line, `{"event": "stage_started", "t": …, …}`.
+
+A full disk takes no line more, but the content of a file can be overwritten there. So space for the verdict is reserved
+in `verdict.reserved`: it is there from the start of a run to its verdict, and after it only where `events.jsonl` could
+not take the verdict.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +24,13 @@ from workflow.formats.typed_fields import from_fields
 from workflow.formats.versions import OtherVersionError, check_version
 from workflow.run.events import EVENTS_VERSION, Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
 from workflow.run.lifecycle_events import RunFinished
-from workflow.run.verdict_reserve import fill, release, reserve, reserved_record
 
 EVENTS_FILE = "events.jsonl"
+RESERVE_FILE = "verdict.reserved"
+# More than a verdict has: its reason and the words of the scheduler.
+_RESERVED_BYTES = 16_384
+# Longer than any event.
+_TAIL_BYTES = 65_536
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
 # In Unix seconds, the year 5138: a later one is damage.
@@ -92,7 +103,7 @@ def read_stored(run_dir: Path) -> Iterator[StoredEvent]:
 
 def reserved_verdict(run_dir: Path) -> RunFinished | None:
     """The verdict of a run whose disk was full at its end; None where there is none."""
-    record = reserved_record(run_dir)
+    record = _reserved_record(run_dir)
     verdict = None if record is None else from_record(record)
     return verdict if isinstance(verdict, RunFinished) else None
 
@@ -129,7 +140,7 @@ class EventLog:
 
     def __init__(self, run_dir: Path) -> None:
         self.path = run_dir / EVENTS_FILE
-        reserve(run_dir)
+        _reserve(run_dir)
         self._problem: OSError | None = None
         self._lines = LineWriter(self.path, self._note, self._to_note)
         self._began: float | None = None
@@ -160,7 +171,7 @@ class EventLog:
                 self._lines.append(to_line(held))
         self._lines.append(to_line(event))
         if isinstance(event, RunFinished) and self._lines.is_behind:
-            fill(self.path.parent, to_line(event))
+            _fill_reserve(self.path.parent, to_line(event))
 
     def take_problem(self) -> RecordsLost | None:
         """The first error of this file as an event, once."""
@@ -174,7 +185,7 @@ class EventLog:
         """Try once more to write what could not be written, and close the file."""
         self._lines.close()
         if not self._lines.is_behind:
-            release(self.path.parent)
+            release_reserve(self.path.parent)
 
     def _write_due(self, now: float) -> None:
         interval = self._interval_s(now)
@@ -202,3 +213,67 @@ class EventLog:
 
     def _to_note(self, dropped: int) -> str:
         return to_line(RecordsLost(self._t, "", f"{dropped} lines of {self.path.name} could not be written"))
+
+
+def _reserve(run_dir: Path) -> None:
+    """Take the room. Without it, as on a disk that is full at once, a run goes on all the same."""
+    with contextlib.suppress(OSError):
+        (run_dir / RESERVE_FILE).write_bytes(b" " * _RESERVED_BYTES)
+
+
+def _fill_reserve(run_dir: Path, line: str) -> None:
+    """Write the line of the verdict over the blanks."""
+    data = line.encode()
+    with contextlib.suppress(OSError), (run_dir / RESERVE_FILE).open("r+b", buffering=0) as file:
+        if len(data) <= _RESERVED_BYTES:
+            file.write(data.ljust(_RESERVED_BYTES))
+
+
+def release_reserve(run_dir: Path) -> None:
+    """The verdict is where it belongs."""
+    with contextlib.suppress(OSError):
+        (run_dir / RESERVE_FILE).unlink(missing_ok=True)
+
+
+def _reserved_record(run_dir: Path) -> dict[str, Any] | None:
+    """The verdict that `events.jsonl` could not take; None where there is none."""
+    try:
+        return to_record((run_dir / RESERVE_FILE).read_bytes())
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class StartAndVerdict:
+    """When a run was started, how it ended; None for what has not happened. `t`: of its verdict, or of its last event,
+    in Unix seconds."""
+
+    started: RunStarted | None = None
+    finished: RunFinished | None = None
+    t: float | None = None
+
+
+def read_start_and_verdict(run_dir: Path) -> StartAndVerdict:
+    """By the first line and the end of the file: cheap enough for many runs, and to be read often.
+
+    Nothing is written after the verdict. Where something is all the same, the first verdict counts, as in the reducer.
+    """
+    try:
+        with (run_dir / EVENTS_FILE).open("rb") as file:
+            first = to_record(file.readline())
+            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+            lines = file.read().split(b"\n")[:-1]
+    except OSError:
+        return StartAndVerdict()
+    started = from_record(first) if first else None
+    records = [record for record in map(to_record, lines) if record is not None]
+    verdicts = (each for each in records if each.get("event") == NAMES[RunFinished])
+    last = next(verdicts, records[-1] if records else {})
+    finished, t = from_record(last), last.get("t")
+    if not isinstance(finished, RunFinished) and (reserved := reserved_verdict(run_dir)) is not None:
+        finished, t = reserved, reserved.t
+    return StartAndVerdict(
+        started if isinstance(started, RunStarted) else None,
+        finished if isinstance(finished, RunFinished) else None,
+        float(t) if isinstance(t, int | float) else None,
+    )

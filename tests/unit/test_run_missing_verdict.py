@@ -12,11 +12,11 @@ import pytest
 
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.cancellation import clean_up
-from workflow.run.events_file import EVENTS_FILE, read_events
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Heartbeat, Lease, Liveness, examine_leases
+from workflow.run.control.cancellation import clean_up
+from workflow.run.control.lease import Heartbeat, Lease, Liveness, examine_leases
+from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.lifecycle_events import RunFinished
+from workflow.run.records.events_file import EVENTS_FILE, read_events
 
 ELSEWHERE = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)
 AN_HOUR_S = 3600.0
@@ -37,7 +37,7 @@ def take(run_dir: Path, lease: Lease) -> None:
 
 
 def write(run_dir: Path, lives: Liveness) -> bool:
-    return write_late_verdict(run_dir, lives, "failed", 1, "slurm job 12 ended", "requeued")
+    return write_missing_verdict(run_dir, lives, "failed", 1, "slurm job 12 ended", "requeued")
 
 
 def assert_untouched(run_dir: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.errors import RunError
-from workflow.run.lease import Lease, read_lease
+from workflow.run.control.lease import Lease, read_lease
 from workflow.run.observe.sst_log import last_lines
 
 OUTPUT_FILE = "supervisor.log"

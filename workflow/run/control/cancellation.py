@@ -9,12 +9,12 @@ from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, RunError
 from workflow.plan.plan_model import Plan
-from workflow.run.control_requests import Control, requester, send_request
-from workflow.run.follow import follow
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Liveness, examine_leases, has_lease
+from workflow.run.control.follow import follow
+from workflow.run.control.lease import Liveness, examine_leases, has_lease
+from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.processes.process_reaper import end_members, find_members
-from workflow.run.run_directory import read_allocation
+from workflow.run.records.control_requests import Control, requester, send_request
+from workflow.run.records.run_directory import read_allocation
 
 # From a request until the supervisor has read it and, after the stop, until it has written the verdict.
 REACTION_S = 15.0
@@ -79,7 +79,7 @@ def clean_up(run_dir: Path, lives: Liveness, of_job: str = "") -> CleanUp:
     left = end_members(name)
     why = "before it was started" if lease is None else f"after its supervisor on {lease.host} had died"
     reason = f"cancelled by {requester()}, {why}" + (f"; {of_job}" if of_job else "")
-    write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, reason)
+    write_missing_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, reason)
     received = read_allocation(run_dir)
     names = [] if received is None else [host.name for host in received.hosts]
     hosts = {*names, *([lease.host] if lease else [])} - {socket.gethostname()}

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS, point_latest
-from workflow.run.run_names import known_runs
+from workflow.run.records.find_runs import known_runs
+from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS, point_latest
 
 _BLOCK = 512  # the unit of st_blocks
 _LONGEST = 200  # bytes of a name, which with `.removed-ID-` stay below the 255 of Linux's file systems

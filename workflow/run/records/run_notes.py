@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from workflow.errors import RunError, WfError
 from workflow.formats.json_lines import append_record, read_json_lines
 from workflow.formatting import one_line, plural
-from workflow.run.control_requests import requester
+from workflow.run.records.control_requests import requester
 
 NOTES_FILE = "notes.jsonl"
 LONGEST_TEXT = 10_000

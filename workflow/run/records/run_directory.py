@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
-from workflow.run.events_file import EVENTS_FILE
+from workflow.run.records.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 
@@ -284,3 +285,20 @@ def point_latest(runs: Path, directory: Path) -> None:
         raise RunError(f"{link} is a directory; wf keeps a link of that name to the newest run", f"mv {link} elsewhere")
     temporary.symlink_to(os.path.relpath(directory, runs))
     temporary.replace(link)
+
+
+# What is no data of the stages.
+_RECORDS = {
+    "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
+    "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
+    "forecast.json", "expectations.json", "notes.jsonl",
+    "report.json", "report.html", "stages", "launches", STREAMS,
+}  # fmt: skip
+
+
+def written_data(run_dir: Path) -> Iterator[Path]:
+    """What the stages of a run wrote: files and directories apart from the records of wf and the logs."""
+    for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
+        if folder.is_dir():
+            yield from (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
+    yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
