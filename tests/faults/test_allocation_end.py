@@ -20,9 +20,8 @@ from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan
 from workflow.run import stop_ladder
-from workflow.run.clock import Clock
-from workflow.run.events import StopPlanned
-from workflow.run.lifecycle_events import RunFinished
+from workflow.run.state.events import Clock, StopPlanned
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.supervisor import supervise
 
 LONGEST_S = 120.0

@@ -20,9 +20,9 @@ from tests.support.chains import chain
 from tests.support.watching import describe, run_whole
 from workflow.formats.json_lines import Tail
 from workflow.run import run_loop
-from workflow.run.events import RecordsLost
 from workflow.run.observe import metrics_follower, progress_readers
 from workflow.run.observe.file_visibility import VISIBILITY_S
+from workflow.run.state.events import RecordsLost
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 RUN = """

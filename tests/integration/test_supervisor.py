@@ -19,11 +19,11 @@ from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.report.report_files import compute_report
-from workflow.run.events import StageCpu, StageExited, StageStarted
 from workflow.run.records.events_file import read_events
 from workflow.run.records.run_directory import read_filled_plan
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.events import StageCpu, StageExited, StageStarted
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 from workflow.run.supervisor import supervise
 
 

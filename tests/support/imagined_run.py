@@ -16,7 +16,8 @@ from workflow.run.actions import (
     StartStage,
     TellStages,
 )
-from workflow.run.events import (
+from workflow.run.lifecycle import step
+from workflow.run.state.events import (
     AllocationReceived,
     Event,
     RunStarted,
@@ -29,9 +30,8 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import step
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.state import RunState, initial_state
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.run_state import RunState, initial_state
 
 
 class Run:

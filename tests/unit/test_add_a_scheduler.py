@@ -20,10 +20,10 @@ from workflow.api import create_run
 from workflow.errors import SpecError
 from workflow.launch.allocation import Host
 from workflow.plan.allocation_check import allocation_problems
-from workflow.run.events import Interrupted, SchedulerSaid
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.records.events_file import read_start_and_verdict
 from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.state.events import Interrupted, SchedulerSaid
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
 from workflow.site.known_sites import generic_site

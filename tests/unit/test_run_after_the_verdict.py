@@ -13,11 +13,11 @@ from workflow.report.read.run_list import list_runs
 from workflow.report.report_files import compute_report
 from workflow.run.control.lease import examine_leases
 from workflow.run.control.missing_verdict import write_missing_verdict
-from workflow.run.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.records.events_file import EventLog, read_events, read_start_and_verdict, to_line
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import initial_state
 from workflow.run.supervisor import supervise
 
 BEGIN = RunStarted(1.0, "run", 1, 1, "here")

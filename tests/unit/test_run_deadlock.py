@@ -10,7 +10,7 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     StageExited,
     StreamClosed,
@@ -21,8 +21,8 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.lifecycle_events import DeadlockFound
-from workflow.run.state_reducer import fold
+from workflow.run.state.lifecycle_events import DeadlockFound
+from workflow.run.state.reducer import fold
 from workflow.run.verdict.wait_diagnosis import SETTLED_S, diagnose, next_settled
 from workflow.spec.models.pipeline import Queue
 

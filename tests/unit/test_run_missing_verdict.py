@@ -15,8 +15,8 @@ from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.control.cancellation import clean_up
 from workflow.run.control.lease import Heartbeat, Lease, Liveness, examine_leases
 from workflow.run.control.missing_verdict import write_missing_verdict
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.records.events_file import EVENTS_FILE, read_events
+from workflow.run.state.lifecycle_events import RunFinished
 
 ELSEWHERE = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)
 AN_HOUR_S = 3600.0

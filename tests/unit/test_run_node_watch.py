@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.run.events import NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import NodeLoad, parse_line, to_lines
 from workflow.run.nodes.node_watch import NodeWatch, RankSeen
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
 
 def beat(node: str) -> bytes:

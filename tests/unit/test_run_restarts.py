@@ -10,7 +10,8 @@ import pytest
 from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
-from workflow.run.events import (
+from workflow.run.lifecycle import wake_at
+from workflow.run.state.events import (
     Interrupted,
     StageExited,
     StagesRestarted,
@@ -19,10 +20,9 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.lifecycle import wake_at
-from workflow.run.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
-from workflow.run.state import Behind, EndKey, RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import Behind, EndKey, RunState, initial_state
 
 
 def restarted(way: Way, stages: list[str], *who: str, **rule: object) -> Plan:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
@@ -41,7 +41,7 @@ from workflow.run.events import (
     TransportFault,
     Trouble,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     RunFinished,
     StageFailed,
     StageOpen,
@@ -50,8 +50,8 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
-from workflow.run.state_reducer import CANCELS_S, apply, fold, with_stage
+from workflow.run.state.reducer import CANCELS_S, apply, fold, with_stage
+from workflow.run.state.run_state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]

@@ -9,8 +9,15 @@ import pytest
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
-from workflow.run.events import StageExited, StreamClosed, StreamOffered, StreamOpened, StreamOpening, StreamWaiting
-from workflow.run.lifecycle_events import DeadlinePassed, StageOpen
+from workflow.run.state.events import (
+    StageExited,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamWaiting,
+)
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageOpen
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.spec.models.pipeline import Queue
 

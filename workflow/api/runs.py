@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workflow.report.report_model import Report
     from workflow.report.run_report import RunReport
     from workflow.run.records.job_record import JobRecord
-    from workflow.run.state import RunState
+    from workflow.run.state.run_state import RunState
     from workflow.site.site_model import Site
 
 

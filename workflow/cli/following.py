@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workflow.run.control.lease import Liveness
     from workflow.run.records.events_file import StoredEvent
     from workflow.run.records.job_record import JobRecord
-    from workflow.run.state import RunState
+    from workflow.run.state.run_state import RunState
     from workflow.submit.job_cancellation import NamedJob
 
 
@@ -246,9 +246,9 @@ def print_events(run_dir: Path, *, follows: bool, as_json: bool, everything: boo
     """
     from workflow.report.show.event_lines import SAMPLES, event_line
     from workflow.report.show.plain_output import has_reader, print_plain
-    from workflow.run.lifecycle_events import RunFinished
     from workflow.run.records.events_file import read_stored
     from workflow.run.records.run_directory import read_filled_plan
+    from workflow.run.state.lifecycle_events import RunFinished
 
     plan = None if as_json else read_filled_plan(run_dir)
     begin, count, finished = 0.0, 0, False

@@ -15,9 +15,9 @@ from workflow.compare.data_files import DataStep, VariableKind, find_data, is_da
 from workflow.compare.reading_process import HINT as DAMAGED
 from workflow.compare.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.records.events_file import EVENTS_FILE, read_events
 from workflow.run.records.find_runs import find_run
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 

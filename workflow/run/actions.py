@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workflow.run.events import Event
-from workflow.run.lifecycle_events import RunFinished, StageSucceeded
-from workflow.run.state import RunState
-from workflow.run.state_reducer import apply
+from workflow.run.state.events import Event
+from workflow.run.state.lifecycle_events import RunFinished, StageSucceeded
+from workflow.run.state.reducer import apply
+from workflow.run.state.run_state import RunState
 
 
 @dataclass(frozen=True)

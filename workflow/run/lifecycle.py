@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
 from workflow.run.actions import Action, Decisions, KillStage, RestartStages, SignalStages, StandIn, StartStage
-from workflow.run.events import (
+from workflow.run.run_end import finish_run, kill_all, next_stop, request_job_state, stop_stages
+from workflow.run.state.events import (
     Event,
     Interrupted,
     NodeLost,
@@ -24,7 +25,7 @@ from workflow.run.events import (
     StreamOpened,
     StreamOpening,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
     RestartDecided,
@@ -35,9 +36,8 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.run_end import finish_run, kill_all, next_stop, request_job_state, stop_stages
-from workflow.run.state import RunState
-from workflow.run.state_reducer import fold, with_stage
+from workflow.run.state.reducer import fold, with_stage
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Generator
 
-from workflow.run.state import RunState
+from workflow.run.state.run_state import RunState
 
 
 class NewestState:

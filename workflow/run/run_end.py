@@ -6,9 +6,9 @@ import signal
 from dataclasses import replace
 
 from workflow.run.actions import AskScheduler, Decisions, FinishRun, KillStage, SignalStages, TellStages
-from workflow.run.lifecycle_events import StageFailed, StageStopped
-from workflow.run.state import RunState, StageState
-from workflow.run.state_reducer import with_stage
+from workflow.run.state.lifecycle_events import StageFailed, StageStopped
+from workflow.run.state.reducer import with_stage
+from workflow.run.state.run_state import RunState, StageState
 from workflow.run.stop_ladder import LOST_S, TELL, ladder
 from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failure_origin import live_writers

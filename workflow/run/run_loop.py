@@ -36,28 +36,8 @@ from workflow.run.actions import (
 )
 from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
-from workflow.run.clock import Clock
-from workflow.run.events import (
-    AllocationReceived,
-    Cleaned,
-    Event,
-    Interrupted,
-    RecordsLost,
-    Requested,
-    RunStarted,
-    SchedulerSaid,
-    StageCpu,
-    StageExited,
-    StageKilled,
-    StagesRestarted,
-    StageStarted,
-    StageWorked,
-    StrangeReader,
-    Tick,
-)
 from workflow.run.granted_nodes import granted_nodes
 from workflow.run.lifecycle import step, wake_at
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
@@ -74,8 +54,28 @@ from workflow.run.proof.proof_need import must_prove
 from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import apply
+from workflow.run.state.events import (
+    AllocationReceived,
+    Cleaned,
+    Clock,
+    Event,
+    Interrupted,
+    RecordsLost,
+    Requested,
+    RunStarted,
+    SchedulerSaid,
+    StageCpu,
+    StageExited,
+    StageKilled,
+    StagesRestarted,
+    StageStarted,
+    StageWorked,
+    StrangeReader,
+    Tick,
+)
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import apply
+from workflow.run.state.run_state import initial_state
 from workflow.run.stop_ladder import plan_stop
 from workflow.run.verdict.end_causes import first_end
 

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from workflow.launch.allocation import Allocation
 from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.run.events import StopPlanned
-from workflow.run.state import RunState
+from workflow.run.state.events import StopPlanned
+from workflow.run.state.run_state import RunState
 
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
 # that their `stop_signal` names.

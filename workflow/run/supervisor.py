@@ -30,7 +30,7 @@ from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.records.job_record import JobRecord, read_job
 from workflow.run.records.run_directory import has_started, read_filled_plan
 from workflow.run.run_loop import RunLoop
-from workflow.run.state import RunState
+from workflow.run.state.run_state import RunState
 from workflow.site.discover import discover_allocation
 
 

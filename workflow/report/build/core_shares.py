@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from workflow.formatting import percent, plural
 from workflow.report.build.timeline import cpu_shares
 from workflow.report.read.run_records import Records
-from workflow.run.state import StageState
+from workflow.run.state.run_state import StageState
 
 # Less time without a core is the noise of any machine.
 MUCH_READY = 0.1

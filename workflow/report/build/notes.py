@@ -8,8 +8,8 @@ from workflow.plan.plan_model import Plan
 from workflow.report.build.core_shares import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
-from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StrangeReader
-from workflow.run.lifecycle_events import StageSilent
+from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, StrangeReader
+from workflow.run.state.lifecycle_events import StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 

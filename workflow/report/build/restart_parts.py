@@ -5,8 +5,8 @@ from __future__ import annotations
 from workflow.formatting import duration
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart
-from workflow.run.events import StagesRestarted
-from workflow.run.lifecycle_events import RestartDecided
+from workflow.run.state.events import StagesRestarted
+from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.spec.suggest import listing
 
 

@@ -12,7 +12,7 @@ from workflow.report.build.stream_figures import count_steps
 from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StagePart
-from workflow.run.state import RunState, StageState
+from workflow.run.state.run_state import RunState, StageState
 
 Interval = tuple[float, float]  # (begin, end), Unix seconds
 

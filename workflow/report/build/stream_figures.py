@@ -16,8 +16,8 @@ from workflow.report.build.queue_history import longest, queue_history
 from workflow.report.read.metrics_file import StageMetrics, StepRecord, number_of_steps
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import AccuracyPart, ReaderPart, StreamPart
-from workflow.run.state import EndState
-from workflow.run.stream_rates import bytes_moved, throughput, transfer_rate
+from workflow.run.state.run_state import EndState
+from workflow.run.state.stream_rates import bytes_moved, throughput, transfer_rate
 from workflow.run.verdict.transport_check import transport_of
 
 

@@ -14,7 +14,7 @@ from workflow.report.show.expectation_table import expectation_table
 from workflow.report.show.run_summary import compression_lines, fault_text, last_lines, limit_lines, summary
 from workflow.report.show.stage_table import stage_table
 from workflow.report.show.stream_table import stream_table
-from workflow.run.stream_rates import THROUGHPUT
+from workflow.run.state.stream_rates import THROUGHPUT
 
 # Readable on white and on black. All other text keeps the colour of the notebook.
 STATE_COLOURS = {

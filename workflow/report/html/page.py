@@ -35,7 +35,7 @@ from workflow.report.show.plan_tables import parameters_line
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, note_lines, total_text
 from workflow.report.show.stage_table import explain_columns, stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
-from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
+from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE
 
 SIGNS = {
     "succeeded": "✓",

@@ -8,7 +8,7 @@ from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
@@ -42,7 +42,7 @@ from workflow.run.events import (
     StreamTrouble,
     TransportFault,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
     Outcome,

@@ -17,7 +17,7 @@ from workflow.run.verdict.stall_detection import present_warnings
 
 if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console, Live
-    from workflow.run.state import RunState
+    from workflow.run.state.run_state import RunState
 
 # Rates change all the time, and redrawing takes CPU time from the stages.
 REDRAW_S = 0.4

@@ -13,8 +13,8 @@ from workflow.report.show.event_lines import (
     restart_text,
     started_text,
 )
-from workflow.run.state import EndState, RunState, StageState
-from workflow.run.stream_rates import bytes_moved, throughput
+from workflow.run.state.run_state import EndState, RunState, StageState
+from workflow.run.state.stream_rates import bytes_moved, throughput
 from workflow.run.verdict.stall_detection import warning_text
 
 # Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.

@@ -11,11 +11,11 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.lease_file import SILENCE_S
 from workflow.plan.plan_model import Plan
 from workflow.run.control.lease import LeaseWatch, has_lease
-from workflow.run.events import Tick
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.records.events_file import EVENTS_FILE, StoredEvent, reserved_verdict, to_stored
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.events import Tick
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 
 POLL_S = 0.5
 LEASE_LOOK_S = 1.0

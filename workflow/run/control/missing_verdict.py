@@ -14,11 +14,11 @@ from pathlib import Path
 from workflow.errors import EXIT_RUN_FAILED, WfError
 from workflow.launch.allocation import Allocation
 from workflow.run.control.lease import Liveness, examine_leases, has_lease, read_lease
-from workflow.run.lifecycle_events import RunCause
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.records.events_file import read_start_and_verdict, release_reserve
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import PLAN_FILE, has_started, read_allocation
+from workflow.run.state.lifecycle_events import RunCause
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 

@@ -21,13 +21,13 @@ from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLay
 from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan
-from workflow.run.events import Event, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
 from workflow.run.records.job_record import read_job
+from workflow.run.state.events import Event, NodesUnwatched
 from workflow.schedulers.schedulers import scheduler_named
 
 LOG = "guards.log"

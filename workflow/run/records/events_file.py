@@ -22,8 +22,8 @@ from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
 from workflow.formats.typed_fields import from_fields
 from workflow.formats.versions import OtherVersionError, check_version
-from workflow.run.events import EVENTS_VERSION, Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
-from workflow.run.lifecycle_events import RunFinished
+from workflow.run.state.events import EVENTS_VERSION, Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
+from workflow.run.state.lifecycle_events import RunFinished
 
 EVENTS_FILE = "events.jsonl"
 RESERVE_FILE = "verdict.reserved"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from workflow.formatting import plural
-from workflow.run.state import EndState, RunState, lets_go_on
+from workflow.run.state.run_state import EndState, RunState, lets_go_on
 
 # For so long a reader must be left behind, in addition to the time that its records may need to become visible: what
 # it had taken when its writer was that far ahead is then known.

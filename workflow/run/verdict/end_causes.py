@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from workflow.formatting import size
 from workflow.launch.rank_ends import EndCause
-from workflow.run.events import NodeLost, RanksEnded, StageKilled
-from workflow.run.state import StageState
+from workflow.run.state.events import NodeLost, RanksEnded, StageKilled
+from workflow.run.state.run_state import StageState
 
 # What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
 OUTER: frozenset[EndCause] = frozenset(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workflow.run.events import Event, StreamTransport, StreamTrouble, TransportFault
-from workflow.run.lifecycle_events import Deadline
-from workflow.run.state import RunState
+from workflow.run.state.events import Event, StreamTransport, StreamTrouble, TransportFault
+from workflow.run.state.lifecycle_events import Deadline
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps

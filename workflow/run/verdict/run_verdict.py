@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
 from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
-from workflow.run.events import NodeLost
-from workflow.run.lifecycle_events import RunCause, RunFinished
-from workflow.run.state import RunState
+from workflow.run.state.events import NodeLost
+from workflow.run.state.lifecycle_events import RunCause, RunFinished
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.run.events import SchedulerSaid
+from workflow.run.state.events import SchedulerSaid
 
 _TEXTS: dict[SchedulerCause, str] = {
     "cancelled": "was cancelled",

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.events import StrangeReader
-from workflow.run.lifecycle_events import StageSilent
-from workflow.run.state import EndState, RunState, RunWarning
+from workflow.run.state.events import StrangeReader
+from workflow.run.state.lifecycle_events import StageSilent
+from workflow.run.state.run_state import EndState, RunState, RunWarning
 from workflow.run.verdict.tap_failures import tap_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.run.state import RunState, lets_go_on
+from workflow.run.state.run_state import RunState, lets_go_on
 
 
 def can_be_ended(state: RunState, name: str) -> bool:

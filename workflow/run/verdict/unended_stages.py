@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workflow.formatting import duration
-from workflow.run.state import RunState
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.stall_detection import Stall
 
 # So long a stage may take to end after it has closed its streams, before `wf status` says so.

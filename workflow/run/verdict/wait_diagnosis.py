@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from workflow.run.events import StrangeReader
-from workflow.run.state import EndState, RunState
+from workflow.run.state.events import StrangeReader
+from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.wait_graph import Wait, WaitPath, circle_of, find_deadlock, find_path, turn_to_cause
 
 # A wait proves a deadlock only after it has lasted so long: until then the records of other stages may not be read yet.

@@ -1,11 +1,13 @@
-"""What happened in a run, as typed events: what the supervisor observed. Times `t` are Unix seconds.
+"""What happened in a run, as typed events: what the supervisor observed. Times `t` are Unix seconds of the run's clock.
 
-What follows from it is in `workflow.run.lifecycle_events`; `workflow.run.records.events_file` keeps both.
+What follows from it is in `workflow.run.state.lifecycle_events`; `workflow.run.records.events_file` keeps both.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from workflow.formats.sides import Side
@@ -394,3 +396,30 @@ class Cleaned(Event):
     """Files that were removed, or marked as ended; relative to the run directory."""
 
     paths: list[str]
+
+
+class Clock:
+    """Gives the times of one run's events: Unix seconds at its start, counted on by the monotonic clock.
+
+    A wall clock can be set: by hours, forwards or backwards. Deadlines must not pass, or fail to pass, because of that.
+    `offset_s` is what is added to the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.offset_s = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Unix seconds, as if nobody had set the wall clock since."""
+        return time.monotonic() + self.offset_s
+
+
+def bring_between(events: Iterable[Event], earliest: float, latest: float) -> list[Event]:
+    """The events, with their times moved into these bounds where they lie outside. Pure.
+
+    A stage writes times of its own wall clock, which may differ from the run's: it may have been set, or be that of
+    another node. What was not in a file at `earliest` and was there at `latest` has happened between these times.
+    """
+    return [
+        event if earliest <= event.t <= latest else replace(event, t=min(max(event.t, earliest), latest))
+        for event in events
+    ]

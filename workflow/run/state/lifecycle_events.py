@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workflow.launch.rank_ends import EndCause
-from workflow.run.events import Event
+from workflow.run.state.events import Event
 
 Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.

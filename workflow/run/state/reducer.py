@@ -9,7 +9,7 @@ from typing import Any
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
 from workflow.plan.plan_model import StreamPlan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
@@ -44,7 +44,7 @@ from workflow.run.events import (
     TransportFault,
     Trouble,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     RestartDecided,
     RunFinished,
     StageFailed,
@@ -54,7 +54,7 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.state import (
+from workflow.run.state.run_state import (
     KEPT_WARNINGS,
     KEPT_WORDS,
     Behind,

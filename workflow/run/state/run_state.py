@@ -9,7 +9,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     NodeLost,
     NodeRanks,
@@ -24,7 +24,7 @@ from workflow.run.events import (
     TransportFault,
     Trouble,
 )
-from workflow.run.lifecycle_events import RestartDecided, RunCause, RunFinished, StageSilent
+from workflow.run.state.lifecycle_events import RestartDecided, RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | StrangeReader
 Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
