@@ -52,6 +52,7 @@ from workflow.run.state.lifecycle_events import (
 )
 from workflow.run.state.reducer import CANCELS_S, apply, fold, with_stage
 from workflow.run.state.run_state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
+from workflow.run.verdict.failed_stages import failing_since
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
@@ -119,7 +120,7 @@ def test_a_stage_that_starts_while_the_run_stops_is_stopping() -> None:
 
 def test_the_first_failure_stays_the_first() -> None:
     state = chained(StageFailed(3, "saxs", "exit code 1"), StageFailed(4, "md", "exit code 2"))
-    assert state.failing == 3
+    assert failing_since(state) == 3
     assert [(stage.status, stage.reason, stage.failed) for stage in state.stages.values()] == [
         ("failed", "exit code 2", 4), ("failed", "exit code 1", 3), ("waiting", "", None),
     ]  # fmt: skip
@@ -156,8 +157,8 @@ def test_events_that_are_found_together_all_count() -> None:
 
 def test_a_tap_that_fails_while_it_hangs_is_no_failure_of_the_run() -> None:
     state = with_hung_tap()
-    assert (state.stages["tap"].status, state.stages["tap"].failed, state.failing) == ("failed", 5, None)
-    assert fold(state, [StageFailed(6, "sim", "exit code 1")]).failing == 6
+    assert (state.stages["tap"].status, state.stages["tap"].failed, failing_since(state)) == ("failed", 5, None)
+    assert failing_since(fold(state, [StageFailed(6, "sim", "exit code 1")])) == 6
 
 
 def test_a_tap_that_hangs_stays_failed_when_the_run_stops() -> None:
@@ -374,7 +375,7 @@ def test_since_when_the_run_fails_follows_from_the_stages_that_failed() -> None:
     """Nothing has to note it: the state says it of the first failure without which the others do not go on."""
     state = with_hung_tap()
     failed = replace(state.stages["sim"], status="failed", failed=6)
-    assert replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim")).failing == 6
+    assert failing_since(replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim"))) == 6
 
 
 STOP = StopRequested(6.0, "saxs failed", "saxs")

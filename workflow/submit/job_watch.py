@@ -14,7 +14,7 @@ from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.records.events_file import read_start_and_verdict
 from workflow.run.records.job_record import JobRecord, write_job
-from workflow.run.verdict.scheduler_words import job_text
+from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 

@@ -15,8 +15,7 @@ from workflow.report.read.run_records import Records
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.records.run_directory import attempt_dir
-from workflow.run.verdict.stall_detection import present_warnings
-from workflow.run.verdict.unended_stages import late_ends
+from workflow.run.verdict.stall_detection import late_ends, present_warnings
 
 ERROR_LINES = 20
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -55,8 +55,7 @@ from workflow.run.state.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.verdict.end_causes import kill_cause, loss_text, signal_text
-from workflow.run.verdict.scheduler_words import quoted
+from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
 from workflow.run.verdict.stall_detection import warning_text
 
 # They come all the time while a run goes on, and say how far it is, not that something has happened.

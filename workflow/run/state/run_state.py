@@ -197,14 +197,6 @@ class RunState:
         )
 
     @property
-    def failing(self) -> float | None:
-        """Since when the run fails: since the first failure of a stage without which the others do not go on."""
-        for name in self.failed:
-            if not lets_go_on(self.plan, self.stages, name):
-                return self.stages[name].failed
-        return None
-
-    @property
     def job(self) -> str:
         """The scheduler's job that the run is in; "" where there is none."""
         return "" if self.received is None else self.received.job
@@ -297,24 +289,3 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
         return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
     is_index = end.side == "write" and end.traits.counted_by == "index"
     return is_index, is_index
-
-
-def is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, that has a launcher
-    of its own, and from which only such stages read."""
-    stage = plan.stage(name)
-    if not (stage.added in ("tap", "relay") or stage.optional) or plan.group_of(name) is not None:
-        return False
-    readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
-    return all(plan.stage(each).added != "relay" and is_spare(plan, each) for each in readers)
-
-
-def lets_go_on(plan: Plan, stages: Mapping[str, StageState], name: str) -> bool:
-    """Whether the others go on without a stage that failed.
-
-    Of one that is required the run fails in the end, and at once where it fails before its stream is open.
-    """
-    if name not in stages or not is_spare(plan, name):
-        return False
-    stage = plan.stage(name)
-    return stage.optional or (stage.added == "tap" and stages[name].opened is not None)

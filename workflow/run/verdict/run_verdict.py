@@ -12,10 +12,9 @@ from workflow.run.state.events import NodeLost
 from workflow.run.state.lifecycle_events import RunCause, RunFinished
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
-from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
+from workflow.run.verdict.end_causes import OUTER, first_end, job_text, loss_text, quoted
+from workflow.run.verdict.failed_stages import required_failures
 from workflow.run.verdict.failure_origin import live_writers
-from workflow.run.verdict.scheduler_words import job_text, quoted
-from workflow.run.verdict.tap_failures import required_failures
 from workflow.run.verdict.transport_check import with_transport
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
