@@ -10,9 +10,9 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     RecordEvent,
+    ReplaceReader,
     RestartStages,
     SignalStages,
-    StandIn,
     StartStage,
     TellStages,
 )
@@ -72,7 +72,7 @@ class Run:
                     self.signals.append((self.t, stages, number))
                 case TellStages(stages=stages):
                     self.told.append((self.t, stages))
-                case StandIn(stage=name, streams=streams):
+                case ReplaceReader(stage=name, streams=streams):
                     self.replaced.append((name, streams))
                 case AskScheduler():
                     self.asked.append(self.t)

@@ -9,9 +9,9 @@ import pytest
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
-from workflow.run.run_end import GIVE_UP_S
 from workflow.run.state.events import StageExited, StreamClosed, StreamProgress, StreamTrouble
 from workflow.run.state.lifecycle_events import DeadlinePassed, StageFailed
+from workflow.run.stop_sequence import GIVE_UP_S
 from workflow.run.verdict.failed_stages import failing_since
 from workflow.run.verdict.wait_diagnosis import waits_for
 from workflow.run.verdict.wait_graph import Wait

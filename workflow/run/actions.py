@@ -53,7 +53,7 @@ class RestartStages:
 
 
 @dataclass(frozen=True)
-class StandIn:
+class ReplaceReader:
     """Open these streams in place of a stage that has failed, and close them: their writers wait for it in open."""
 
     stage: str
@@ -81,7 +81,7 @@ Action = (
     | AskScheduler
     | KillStage
     | RestartStages
-    | StandIn
+    | ReplaceReader
     | RecordEvent
     | FinishRun
 )

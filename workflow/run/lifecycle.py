@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, Decisions, KillStage, RestartStages, SignalStages, StandIn, StartStage
-from workflow.run.run_end import finish_run, kill_all, next_stop, request_job_state, stop_stages
+from workflow.run.actions import Action, Decisions, KillStage, ReplaceReader, RestartStages, SignalStages, StartStage
 from workflow.run.state.events import (
     Event,
     Interrupted,
@@ -38,6 +37,7 @@ from workflow.run.state.lifecycle_events import (
 )
 from workflow.run.state.reducer import fold, with_stage
 from workflow.run.state.run_state import RunState
+from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
@@ -350,7 +350,7 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
             decisions.actions.append(KillStage(name))
         if not stage.runs and not stage.replaced and (streams := awaited_streams(decisions.state, name)):
             decisions.state = with_stage(decisions.state, name, replaced=True)
-            decisions.actions.append(StandIn(name, tuple(streams)))
+            decisions.actions.append(ReplaceReader(name, tuple(streams)))
 
 
 def _next_due(state: RunState, silences: Silences, t: float) -> float:

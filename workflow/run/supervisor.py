@@ -8,7 +8,6 @@ The loop runs in a thread of its own: whoever shows the run may be as slow as a 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 import threading
 import time
@@ -17,21 +16,18 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
-from workflow.formatting import duration
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
 from workflow.run.control.lease import Heartbeat
 from workflow.run.control.missing_verdict import record_failed_start, was_taken
-from workflow.run.job_nodes import claimed_nodes
-from workflow.run.newest_state import NewestState
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import has_started, read_filled_plan
-from workflow.run.run_loop import RunLoop
+from workflow.run.run_allocation import claimed_nodes, find_allocation, with_planned_end
+from workflow.run.run_loop import NewestState, RunLoop
 from workflow.run.state.run_state import RunState
-from workflow.site.discover import discover_allocation
 
 
 def supervise(
@@ -48,15 +44,15 @@ def supervise(
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
-    received = _received() if allocation is None else allocation
+    found = find_allocation() if allocation is None else allocation
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    received = with_planned_end(received, plan, read_job(run_dir), time.time())
-    nodes = claimed_nodes(run_dir, plan, received) if shares_job else contextlib.nullcontext(received)
-    with Heartbeat(run_dir), Signals() as signals, nodes as received:
+    found = with_planned_end(found, plan, read_job(run_dir), time.time())
+    nodes = claimed_nodes(run_dir, plan, found) if shares_job else contextlib.nullcontext(found)
+    with Heartbeat(run_dir), Signals() as signals, nodes as granted:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
-        work = (run_dir, plan, received, signals, newest)
+        work = (run_dir, plan, granted, signals, newest)
         thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
         thread.start()
         try:
@@ -67,14 +63,6 @@ def supervise(
             newest.close()
             if newest.error is not None:  # also when the caller closes the generator
                 raise newest.error
-
-
-def _received() -> Allocation:
-    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
-    try:
-        return discover_allocation()
-    except WfError as error:
-        return Allocation("local", "", (), notes=(error.message,))
 
 
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
@@ -104,30 +92,17 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
     run_dir = Path(arguments[0]).absolute()
-    taken_before, received = was_taken(run_dir), _received()
+    taken_before, found = was_taken(run_dir), find_allocation()
     try:
-        with contextlib.closing(supervise(run_dir, received, shares_job=True)) as run:
+        with contextlib.closing(supervise(run_dir, found, shares_job=True)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))
-        record_failed_start(run_dir, error, received, taken_before)
+        record_failed_start(run_dir, error, found, taken_before)
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED
     return states[-1].finished.exit_code if states and states[-1].finished else EXIT_RUN_FAILED
-
-
-def with_planned_end(received: Allocation, plan: Plan, job: JobRecord | None, now: float) -> Allocation:
-    """The allocation of a run that begins now, with an end if this is the job that was submitted for the run.
-
-    Such a job has the walltime that the plan asks for, and the supervisor is the first that it executes. `now`: Unix
-    seconds. Of any other job nothing is guessed.
-    """
-    if received.end_time is not None or plan.allocation is None or job is None or job.scheduler != received.source:
-        return received
-    walltime_s = plan.allocation.walltime_s
-    note = f"the end of the job is estimated: the requested walltime of {duration(walltime_s)}, from now on"
-    return dataclasses.replace(received, end_time=now + walltime_s, notes=(*received.notes, note))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """The verdict on a run: its state, its cause and the stage that it began with, whatever was known when it was stopped.
 
-Pure. What is certain from outside comes before what a stage seems to have done: a lost node, then the words of the
-scheduler on the whole job, then the stage that was found first.
+Pure. All verdicts of a supervisor are made here; those on runs without one, in `control.missing_verdict`. What is
+certain from outside comes before what a stage seems to have done: a lost node, then the words of the scheduler on the
+whole job, then the stage that was found first.
 """
 
 from __future__ import annotations
 
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
+from collections.abc import Sequence
+
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED, Problem
 from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
 from workflow.run.state.events import NodeLost
 from workflow.run.state.lifecycle_events import RunCause, RunFinished
@@ -41,6 +44,17 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
         return RunFinished(t, "interrupted", EXIT_INTERRUPTED, state.reason, "", state.cause, words)
     reason = with_transport(state, with_all_losses(state, state.reason))
     return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, state.culprit, state.cause, words)
+
+
+def unstarted_verdict(problems: Sequence[Problem], t: float) -> RunFinished:
+    """The verdict on a run that does not start because its allocation has less than the plan needs."""
+    reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in problems)
+    return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, "")
+
+
+def abandoned_verdict(reason: str, t: float) -> RunFinished:
+    """The verdict on a run whose supervisor ends before it: by an error of its own, or because its caller left."""
+    return RunFinished(t, "interrupted", EXIT_INTERRUPTED, reason, "")
 
 
 def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:

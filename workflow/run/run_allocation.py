@@ -1,7 +1,8 @@
-"""Divides the nodes of a batch job among the runs in it: a second run gets nodes that the first leaves free.
+"""What a run gets of the allocation that it is started in: its nodes, their cores, and until when.
 
-A run claims its nodes by a record below the user's state directory, `wf/jobs/slurm-12/3.json`. It counts while the
-supervisor of its run lives, and may be removed at any time. A run that cannot write one claims nothing.
+The nodes of a batch job are divided among the runs in it: a second run gets nodes that the first leaves free. A run
+claims its nodes by a record below the user's state directory, `wf/jobs/slurm-12/3.json`. It counts while the supervisor
+of its run lives, and may be removed at any time. A run that cannot write one claims nothing.
 """
 
 from __future__ import annotations
@@ -11,27 +12,53 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from workflow.errors import Problem, RunError, WfError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.run_variables import RUN_VARIABLE
-from workflow.formatting import plural
+from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
+from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.host_list import short_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.allocation_check import job_text, plan_nodes
-from workflow.plan.launch_requests import launch_lines
+from workflow.plan.launch_requests import GrantedNodes, launch_lines
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file
 from workflow.run.control.lease import examine_leases
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.records.find_runs import state_dir
+from workflow.run.records.job_record import JobRecord
+from workflow.run.state.events import AllocationReceived
+from workflow.site.discover import discover_allocation
 
 # Records of a job that began so long ago are removed.
 _OLD_S = 60 * 86400.0
+
+
+def find_allocation() -> Allocation:
+    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
+    try:
+        return discover_allocation()
+    except WfError as error:
+        return Allocation("local", "", (), notes=(error.message,))
+
+
+def with_planned_end(found: Allocation, plan: Plan, job: JobRecord | None, now: float) -> Allocation:
+    """The allocation of a run that begins now, with an end if this is the job that was submitted for the run.
+
+    Such a job has the walltime that the plan asks for, and the supervisor is the first that it executes. `now`: Unix
+    seconds. Of any other job nothing is guessed.
+    """
+    if found.end_time is not None or plan.allocation is None or job is None or job.scheduler != found.source:
+        return found
+    walltime_s = plan.allocation.walltime_s
+    note = f"the end of the job is estimated: the requested walltime of {duration(walltime_s)}, from now on"
+    return replace(found, end_time=now + walltime_s, notes=(*found.notes, note))
 
 
 @contextlib.contextmanager
@@ -134,3 +161,34 @@ def _remove_old(jobs: Path) -> None:
         for folder in jobs.iterdir():
             if folder.stat().st_mtime < time.time() - _OLD_S:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def granted_nodes(plan: Plan, allocation: Allocation) -> GrantedNodes:
+    """The hosts of the allocation, and the cores of this process, for the plan.
+
+    Raises RunError where stages are bound to cores of this machine that this process may not use.
+    """
+    needed = len(plan.node.usable)
+    threads = plan.node.threads_per_core
+    counts = [allocation.cores_of(host, threads) for host in allocation.hosts]
+    whole = all(count is None or count >= needed for count in counts)
+    cpus = threads if allocation.counts_threads else 1
+    if not hasattr(os, "sched_getaffinity"):
+        return GrantedNodes(allocation.host_names, whole, cpus, binds=False)
+    here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
+    planned = sorted({core for placement in here for core in placement.cores})
+    try:
+        numbers = real_cores(planned, planned, sorted(os.sched_getaffinity(0)), by_index=plan.node.is_whole)
+    except CoresMissingError as error:
+        hint = f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes"
+        if plan.node.others:
+            hint = "other runs use the same nodes: give each repetition whole ones with `side_by_side: nodes`"
+        raise RunError(f"this is not what the plan asks for: {error}", hint) from error
+    return GrantedNodes(allocation.host_names, whole, cpus, dict(zip(planned, numbers, strict=True)))
+
+
+def to_event(allocation: Allocation, problems: Sequence[Problem], now: float) -> AllocationReceived:
+    """What the run has got, with what `allocation_problems` found that does not keep it from starting."""
+    notes = [*allocation.notes, *(each.message for each in problems if each.level != "error")]
+    hosts = len(allocation.hosts)
+    return AllocationReceived(now, allocation.source, allocation.job, hosts, allocation.end_time, notes)
