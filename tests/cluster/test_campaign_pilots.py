@@ -15,7 +15,7 @@ from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
 from tests.support.waiting import wait_until
 from workflow.provenance.provenance_model import read_provenance
-from workflow.run.nodes import node_guard
+from workflow.run.guard import node_guard
 from workflow.run.proof import rank_probe
 from workflow.run.records.job_record import read_job
 

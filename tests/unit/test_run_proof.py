@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.nodes.node_watch import RankSeen
+from workflow.run.nodes.lost_nodes import RankSeen
 from workflow.run.proof.compare_placement import PlacementDifference, compare_placement, under_policy
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer

@@ -36,8 +36,8 @@ from workflow.run.actions import (
 )
 from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
+from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
-from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages
 from workflow.run.observe.stream_connections import StrangerWatch
@@ -79,7 +79,7 @@ from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
 
 if TYPE_CHECKING:
-    from workflow.run.nodes.node_guards import NodeGuards
+    from workflow.run.nodes.guards import NodeGuards
     from workflow.run.proof.prove import Prover
     from workflow.run.proof.rank_watch import RankWatch
 
@@ -175,7 +175,7 @@ class RunLoop:
         """What watches the other nodes of the allocation; None without a batch job, in which there are none."""
         if not self.allocation.host_names:
             return None
-        from workflow.run.nodes.node_guards import NodeGuards
+        from workflow.run.nodes.guards import NodeGuards
 
         return NodeGuards(self.run_dir, self.plan, self.allocation)
 

@@ -92,7 +92,7 @@ def introduce(_: object) -> tuple[Allocation, HostContext]:
 
     Raises WfError where the job does not name its hosts.
     """
-    import workflow.run.nodes.node_guards
+    import workflow.run.nodes.guards
     import workflow.run.proof.prove  # noqa: F401
 
     return discover_allocation(), host_context()

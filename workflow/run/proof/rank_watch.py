@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from workflow.core_set import parse_cores
 from workflow.formatting import plural
-from workflow.run.nodes.node_watch import RankSeen
+from workflow.run.nodes.lost_nodes import RankSeen
 from workflow.run.proof.compare_placement import named_cores
 from workflow.run.proof.planned_ranks import PlannedStage
 from workflow.run.proof.probe_answers import NodeFound

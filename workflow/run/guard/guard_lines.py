@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workflow.formats.read_json import read_json
-from workflow.run.nodes.rank_processes import RankProcess
+from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
 # Between two lines of a guard that has nothing to say.

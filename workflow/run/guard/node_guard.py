@@ -31,15 +31,18 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
-from workflow.run.nodes.beat_judge import BeatJudge
-from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
-from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
+from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
+from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 from workflow.run.processes.process_reaper import end_members, find_members
 
+# Between two looks at the lease. Of 10,000 nodes these are 5,000 opens a second. A silent one is looked at more often.
+LOOK_S, _SILENT_LOOK_S = 2.0, 0.5
+_SUSPECT_S = 5.0
+_LONGEST_S = 60.0
 # How often ranks and what comes in are looked at.
 _TURN_S = 0.5
 # How often all processes of the node are looked at: often while stages start.
@@ -52,13 +55,73 @@ _OWN_END_S = 5.0
 _COMMAND_S = 20.0
 
 
+class HeartbeatMonitor:
+    """Decides whether the supervisor of a run has died, by its beats in the lease and in the guard's own pipe. Pure.
+
+    Takes the counter at each look; `silent_s` is how long it has not changed. Nobody's clock is compared: the guard
+    counts its own seconds between changes of the counter. Seconds in which it could not look, because it was suspended
+    or its file system hung, do not count: the file may have changed meanwhile. Where the file system shows the beats
+    late, the longest delay so far is added to the silence that is allowed.
+
+    A file system may hide the beats for minutes while all processes live. A supervisor whose beats come through the
+    launcher of the guards lives, whatever the lease says. Not all launchers pass them to all nodes: without any such
+    beat the lease alone counts.
+    """
+
+    def __init__(self) -> None:
+        self.silent_s = 0.0
+        self._pipe_silent_s: float | None = None  # None: no beat has ever come through it
+        self._beat: int | None = None
+        self._longest_s = 0.0
+
+    @property
+    def next_look_s(self) -> float:
+        """When to look again, from now."""
+        return LOOK_S if self.silent_s < _SUSPECT_S else _SILENT_LOOK_S
+
+    @property
+    def limit_s(self) -> float:
+        """The silence of the lease after which it says nothing for the supervisor."""
+        return min(SILENCE_S + max(0.0, self._longest_s - BEAT_S - 1.25 * LOOK_S), _LONGEST_S)
+
+    @property
+    def sees_beats(self) -> bool | None:
+        """Whether the lease shows that the supervisor lives; None where that is not known yet."""
+        if self.silent_s >= self.limit_s:
+            return False
+        return None if self._beat is None else True
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the supervisor has been silent for too long. Without any lease nothing is known."""
+        if self._pipe_silent_s is not None and self._pipe_silent_s < SILENCE_S:
+            return False
+        return self._beat is not None and self.silent_s >= self.limit_s
+
+    def look(self, beat: int | None, passed_s: float) -> None:
+        """The counter in the lease, None where it cannot be read, `passed_s` after the look before."""
+        if beat is None or beat == self._beat:
+            self.silent_s += min(passed_s, 2 * self.next_look_s)
+            return
+        if self._beat is not None:
+            self._longest_s = max(self._longest_s, self.silent_s)
+        self._beat, self.silent_s = beat, 0.0
+
+    def listen(self, heard: bool, passed_s: float) -> None:
+        """Whether a beat has come through the pipe, `passed_s` after the call before."""
+        if heard:
+            self._pipe_silent_s = 0.0
+        elif self._pipe_silent_s is not None:
+            self._pipe_silent_s += passed_s
+
+
 class _LeaseReader(threading.Thread):
     """Reads the counter again and again: a file system that hangs must not silence the guard."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(name="lease", daemon=True)
         self.path = path
-        self.judge = BeatJudge()
+        self.monitor = HeartbeatMonitor()
         self.has_looked = threading.Event()
 
     def run(self) -> None:
@@ -67,10 +130,12 @@ class _LeaseReader(threading.Thread):
         while True:
             beat = _read_beat(self.path)
             now = time.monotonic()
-            self.judge.look(beat, now - last)
+            self.monitor.look(beat, now - last)
             last = now
             self.has_looked.set()
-            time.sleep(self.judge.next_look_s * (0.75 + os.urandom(1)[0] / 512))  # the nodes must not look all at once
+            time.sleep(
+                self.monitor.next_look_s * (0.75 + os.urandom(1)[0] / 512)
+            )  # the nodes must not look all at once
 
 
 def _read_beat(path: Path) -> int | None:
@@ -211,24 +276,24 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(_TURN_S)
-    pipe, told = _BeatPipe(), lease.judge.sees_beats
+    pipe, told = _BeatPipe(), lease.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
     while True:
         now = time.monotonic()
-        lease.judge.listen(pipe.has_beat(), now - listened)
+        lease.monitor.listen(pipe.has_beat(), now - listened)
         listened = now
-        if lease.judge.is_dead:
-            text = f"no heartbeat of the supervisor for {lease.judge.silent_s:.0f} s: all processes of the run end"
+        if lease.monitor.is_dead:
+            text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
             if job:
                 time.sleep(_OWN_END_S)
-                _end_job(Path(run_dir), lease.judge.silent_s, job, list(command))
+                _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
         if asked.came and not find_members(run_dir):
             return 0
-        sees = lease.judge.sees_beats
+        sees = lease.monitor.sees_beats
         if sees is not None and sees != told:
             told = sees
             output.send(b"".join(to_lines(node, sees_beats=sees)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.run.nodes.beat_judge import BeatJudge
-from workflow.run.nodes.guard_lines import NodeLoad, parse_line, to_lines
-from workflow.run.nodes.node_watch import NodeWatch, RankSeen
-from workflow.run.nodes.rank_processes import RankProcess
+from workflow.run.guard.guard_lines import NodeLoad, parse_line, to_lines
+from workflow.run.guard.node_guard import HeartbeatMonitor
+from workflow.run.guard.rank_processes import RankProcess
+from workflow.run.nodes.lost_nodes import NodeMonitor, RankSeen
 from workflow.run.processes.memory_evidence import MemoryFacts
 from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
@@ -16,14 +16,14 @@ def beat(node: str) -> bytes:
     return b"".join(to_lines(node)).rstrip(b"\n")
 
 
-def watch_of(*hosts: str, own: str = "n1") -> NodeWatch:
-    watch = NodeWatch(hosts, own)
+def watch_of(*hosts: str, own: str = "n1") -> NodeMonitor:
+    watch = NodeMonitor(hosts, own)
     watch.take([beat(host) for host in hosts], 0.0)
     return watch
 
 
 def test_first_line_of_each_node_is_an_event() -> None:
-    watch = NodeWatch(["n1.site.org", "n2"], "n1")
+    watch = NodeMonitor(["n1.site.org", "n2"], "n1")
     assert watch.take([beat("n2"), beat("n1"), beat("n2")], 3.0) == [
         NodeSeen(3.0, 1, "n2"),
         NodeSeen(3.0, 0, "n1.site.org"),
@@ -101,7 +101,7 @@ def test_lines_come_back_as_they_were() -> None:
     "line", [b"", b"srun: error: n3: task 2: Killed", b'{"node":"n1"}{"node":"n2"}', b"[1]", b'{"node":"n1","ranks":3}']
 )
 def test_other_lines_are_left_out(line: bytes) -> None:
-    watch = NodeWatch(["n1"], "login")
+    watch = NodeMonitor(["n1"], "login")
     assert watch.take([line], 1.0) == []
 
 
@@ -134,66 +134,66 @@ def test_nodes_that_see_no_heartbeat_are_one_warning() -> None:
     assert watch.look(2) == []
 
 
-def looks(judge: BeatJudge, *beats: int | None, passed_s: float = 0.5) -> BeatJudge:
+def looks(monitor: HeartbeatMonitor, *beats: int | None, passed_s: float = 0.5) -> HeartbeatMonitor:
     for number in beats:
-        judge.look(number, passed_s)
-    return judge
+        monitor.look(number, passed_s)
+    return monitor
 
 
 def test_supervisor_is_dead_when_its_counter_has_not_changed_for_10_s() -> None:
-    judge = looks(BeatJudge(), *(second // 4 for second in range(40)))
-    assert not looks(judge, *[9] * 16).is_dead
-    assert looks(judge, *[9] * 4).is_dead
+    monitor = looks(HeartbeatMonitor(), *(second // 4 for second in range(40)))
+    assert not looks(monitor, *[9] * 16).is_dead
+    assert looks(monitor, *[9] * 4).is_dead
 
 
 def test_guard_that_has_never_seen_a_lease_knows_nothing() -> None:
-    judge = looks(BeatJudge(), *[None] * 100)
-    assert (judge.is_dead, judge.sees_beats) == (False, False)
+    monitor = looks(HeartbeatMonitor(), *[None] * 100)
+    assert (monitor.is_dead, monitor.sees_beats) == (False, False)
 
 
 def test_run_whose_directory_was_removed_is_dead() -> None:
-    assert looks(BeatJudge(), 1, 2, *[None] * 21).is_dead
+    assert looks(HeartbeatMonitor(), 1, 2, *[None] * 21).is_dead
 
 
 def test_time_in_which_the_guard_could_not_look_does_not_count() -> None:
     """It was suspended, or the file system hung."""
-    judge = looks(BeatJudge(), 1)
-    judge.look(1, 3600.0)
-    assert not judge.is_dead
+    monitor = looks(HeartbeatMonitor(), 1)
+    monitor.look(1, 3600.0)
+    assert not monitor.is_dead
 
 
 def test_file_system_that_shows_beats_late_has_more_time() -> None:
     late = [beat for beat in range(3) for _ in range(16)]  # a change each 8 s
-    judge = looks(BeatJudge(), *late)
-    assert not looks(judge, *[2] * 9).is_dead
-    assert looks(judge, *[2] * 10).is_dead
+    monitor = looks(HeartbeatMonitor(), *late)
+    assert not looks(monitor, *[2] * 9).is_dead
+    assert looks(monitor, *[2] * 10).is_dead
 
 
 def test_lease_is_read_every_2_s_and_more_often_when_it_is_silent() -> None:
     """Of 10,000 nodes: 5,000 opens a second of a file that changes every 2 s."""
-    judge = looks(BeatJudge(), 1, 2, 3, passed_s=2.0)
-    assert judge.next_look_s == 2.0
-    looks(judge, 3, 3, 3, passed_s=2.0)
-    assert judge.next_look_s == 0.5
+    monitor = looks(HeartbeatMonitor(), 1, 2, 3, passed_s=2.0)
+    assert monitor.next_look_s == 2.0
+    looks(monitor, 3, 3, 3, passed_s=2.0)
+    assert monitor.next_look_s == 0.5
 
 
 def test_supervisor_that_speaks_through_the_pipe_lives_without_a_lease_that_changes() -> None:
-    judge = looks(BeatJudge(), 1)
+    monitor = looks(HeartbeatMonitor(), 1)
     for _ in range(200):
-        judge.look(1, 0.5)
-        judge.listen(True, 0.5)
-    assert (judge.is_dead, judge.sees_beats) == (False, False)
+        monitor.look(1, 0.5)
+        monitor.listen(True, 0.5)
+    assert (monitor.is_dead, monitor.sees_beats) == (False, False)
     for _ in range(19):
-        judge.listen(False, 0.5)
-    assert not judge.is_dead
-    judge.listen(False, 0.5)
-    assert judge.is_dead
+        monitor.listen(False, 0.5)
+    assert not monitor.is_dead
+    monitor.listen(False, 0.5)
+    assert monitor.is_dead
 
 
 def test_lease_that_changes_is_enough_where_the_pipe_is_silent() -> None:
-    judge = BeatJudge()
-    judge.listen(True, 0.5)
+    monitor = HeartbeatMonitor()
+    monitor.listen(True, 0.5)
     for beat in range(100):
-        judge.look(beat, 2.0)
-        judge.listen(False, 2.0)
-    assert (judge.is_dead, judge.sees_beats) == (False, True)
+        monitor.look(beat, 2.0)
+        monitor.listen(False, 2.0)
+    assert (monitor.is_dead, monitor.sees_beats) == (False, True)

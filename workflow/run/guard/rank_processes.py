@@ -19,7 +19,7 @@ _DAEMONS = frozenset({"hydra_pmi_proxy", "hydra_bstrap_pr", "orted", "prted", "p
 
 # A process has the environment of its parent until it executes its program, which takes its time on a busy node: so
 # long it is looked at again.
-SETTLED_S = 5.0
+RECHECK_S = 5.0
 
 
 class RankProcess(NamedTuple):
@@ -38,11 +38,11 @@ class _Looked(NamedTuple):
     rank: tuple[str, int] | None
     first_s: float
     """When it was found, by the monotonic clock."""
-    is_settled: bool
+    is_final: bool
 
 
 class RankFinder:
-    """Finds the ranks of one run, again and again: a process that was found SETTLED_S ago is not looked at any more."""
+    """Finds the ranks of one run, again and again: a process that was found RECHECK_S ago is not looked at any more."""
 
     def __init__(self, run_dir: str) -> None:
         self._run = run_dir
@@ -63,9 +63,9 @@ class RankFinder:
                 known = self._seen.get(int(entry.name))
                 if known is None or known.place != place:
                     known = _Looked(place, None, now, False)
-                if not known.is_settled:
-                    is_settled = now - known.first_s >= SETTLED_S
-                    known = _Looked(place, self._rank(Path(entry.path)), known.first_s, is_settled)
+                if not known.is_final:
+                    is_final = now - known.first_s >= RECHECK_S
+                    known = _Looked(place, self._rank(Path(entry.path)), known.first_s, is_final)
                 seen[int(entry.name)] = known
         self._seen = seen
         ranks = {pid: each.rank for pid, each in seen.items() if each.rank is not None}

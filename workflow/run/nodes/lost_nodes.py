@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from workflow.formatting import plural
 from workflow.launch.host_list import short_host
-from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
-from workflow.run.nodes.rank_processes import RankProcess
+from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
+from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 from workflow.run.state.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
@@ -49,7 +49,7 @@ class RankSeen:
     cores: str
 
 
-class NodeWatch:
+class NodeMonitor:
     """The nodes of one run. Times are those of the caller's clock, which nobody sets.
 
     `own` is the host of the supervisor, which is never lost.

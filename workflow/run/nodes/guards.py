@@ -21,8 +21,8 @@ from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLay
 from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan
-from workflow.run.nodes import node_guard
-from workflow.run.nodes.node_watch import NodeWatch
+from workflow.run.guard import node_guard
+from workflow.run.nodes.lost_nodes import NodeMonitor
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
@@ -70,7 +70,7 @@ class NodeGuards:
         elsewhere = [host for host in hosts if not is_same_host(host, own)]
         program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
         self._request = guard_request(plan, hosts, run_dir, program) if elsewhere else None
-        self.watch = NodeWatch(hosts if self._request is not None else (), own)
+        self.watch = NodeMonitor(hosts if self._request is not None else (), own)
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._due = 0.0
