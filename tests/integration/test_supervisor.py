@@ -76,7 +76,7 @@ def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:
 
     def seen(state: RunState) -> object:
         # Which steps of the way were looked at differs; where it led does not.
-        ends = {key: replace(end, last_step=None, due=None) for key, end in state.ends.items()}
+        ends = {key: replace(end, last_step=None, next_written=None) for key, end in state.ends.items()}
         return state.stages, ends, state.finished
 
     assert seen(fold(initial_state(read_filled_plan(run_dir)), read_events(run_dir))) == seen(states[-1])

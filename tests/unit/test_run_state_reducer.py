@@ -259,9 +259,9 @@ def test_an_end_waits_from_the_report_of_a_call_until_it_returns(events: list[Ev
 
 
 def test_the_first_wait_sets_the_time_to_look_for_a_deadlock() -> None:
-    assert chained(waits(4, waits=False)).settles is None
-    assert chained(waits(4), waits(9)).settles == 4
-    assert apply(replace(chained(), settles=7), waits(4)).settles == 7
+    assert chained(waits(4, waits=False)).deadlock_check is None
+    assert chained(waits(4), waits(9)).deadlock_check == 4
+    assert apply(replace(chained(), deadlock_check=7), waits(4)).deadlock_check == 7
 
 
 def test_a_silent_stage_is_silent_until_its_next_step() -> None:
@@ -307,11 +307,11 @@ def test_deadlines_are_checked_soon_after_a_change(limits: dict[str, float]) -> 
     """After a twentieth of the shortest limit: a stage that opens a stream may have got another deadline."""
     deadlines = Deadlines.model_validate({"start": 100.0, "warn": 100.0, "step": 100.0} | limits)
     plan = chain("sst").model_copy(update={"deadlines": deadlines})
-    state = replace(initial_state(plan), checked=50.0, due=90.0)
-    assert apply(state, StageStarted(51, "md", 9)).due == 52.0
-    assert apply(state, StreamOpened(51, "atoms", "md", "write")).due == 52.0
-    assert apply(replace(state, due=51.5), StageStarted(51, "md", 9)).due == 51.5
-    assert apply(state, progress(51, 3, 24)).due == 90.0, "a step only puts deadlines off"
+    state = replace(initial_state(plan), checked=50.0, next_deadline=90.0)
+    assert apply(state, StageStarted(51, "md", 9)).next_deadline == 52.0
+    assert apply(state, StreamOpened(51, "atoms", "md", "write")).next_deadline == 52.0
+    assert apply(replace(state, next_deadline=51.5), StageStarted(51, "md", 9)).next_deadline == 51.5
+    assert apply(state, progress(51, 3, 24)).next_deadline == 90.0, "a step only puts deadlines off"
 
 
 def test_steps_and_bytes_never_shrink() -> None:
@@ -325,7 +325,7 @@ def test_bytes_that_grow_without_a_step_are_no_step() -> None:
     state = chained(progress(3, 4, 400), progress(4, 4, 400, "saxs"), progress(8, 4, 900), progress(9, 4, 950, "saxs"))
     md, saxs = end(state, "atoms", "md"), end(state, "atoms", "saxs")
     assert (md.steps, md.bytes, md.last_step) == (4, 900, 3)
-    assert (saxs.bytes, saxs.last_step, saxs.due) == (950, 4, 3)
+    assert (saxs.bytes, saxs.last_step, saxs.next_written) == (950, 4, 3)
 
 
 def test_progress_that_is_none_changes_nothing() -> None:
@@ -336,24 +336,26 @@ def test_progress_that_is_none_changes_nothing() -> None:
 
 def test_a_reader_is_due_from_the_first_step_that_is_written_after_its_last_one() -> None:
     state = chained(progress(3, 1, 8), progress(4, 2, 16))
-    assert end(state, "atoms", "saxs").due == 3
+    assert end(state, "atoms", "saxs").next_written == 3
     state = fold(state, [progress(5, 1, 8, "saxs"), progress(6, 3, 24), progress(7, 4, 32)])
-    assert end(state, "atoms", "saxs").due == 6
-    assert end(state, "atoms", "md").due is None
+    assert end(state, "atoms", "saxs").next_written == 6
+    assert end(state, "atoms", "md").next_written is None
     same = fold(state, [progress(8, 2, 16, "saxs"), progress(8, 5, 40), progress(9, 6, 48)])
-    assert end(same, "atoms", "saxs").due == 9, "what was written at the time of its last step may be that step"
+    assert end(same, "atoms", "saxs").next_written == 9, (
+        "what was written at the time of its last step may be that step"
+    )
 
 
 def test_a_reader_makes_nobody_due() -> None:
     state = chained(progress(3, 1, 8, "saxs"))
-    assert {each.due for each in state.ends.values()} == {None}
+    assert {each.next_written for each in state.ends.values()} == {None}
 
 
 def test_a_close_counts_what_was_not_reported_before() -> None:
     state = chained(progress(3, 4, 400), StreamClosed(7, "atoms", "md", "write", 6, True, 600))
     md = end(state, "atoms", "md")
     assert (md.closed, md.complete, md.steps, md.bytes, md.last_step) == (7, True, 6, 600, 7)
-    assert end(state, "atoms", "saxs").due == 3
+    assert end(state, "atoms", "saxs").next_written == 3
     assert not end(chained(StreamClosed(7, "atoms", "md", "write", 0, False)), "atoms", "md").complete
 
 
@@ -384,7 +386,7 @@ STOP = StopRequested(6.0, "saxs failed", "saxs")
 def test_what_the_run_was_given_and_when_it_is_to_stop() -> None:
     received, said = AllocationReceived(1, "slurm", "17", 2, 100.0), SchedulerSaid(2, "17", "RUNNING")
     state = chained(received, StopPlanned(1, 90.0, 100.0), said)
-    assert (state.received, state.stop_at, state.ends_at, state.scheduler) == (received, 90.0, 100.0, said)
+    assert (state.allocation, state.stop_at, state.ends_at, state.scheduler) == (received, 90.0, 100.0, said)
 
 
 def test_a_run_is_proving_until_the_proof_is_taken() -> None:

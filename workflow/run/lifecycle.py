@@ -55,7 +55,7 @@ from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, find_unended, idle_since
-from workflow.run.verdict.wait_diagnosis import next_settled
+from workflow.run.verdict.wait_diagnosis import next_deadlock_check
 
 # A SIGTERM that follows the stop so soon was sent with it.
 _TOGETHER_S = 2.0
@@ -248,10 +248,10 @@ def _check_reports(decisions: Decisions, events: Sequence[Event]) -> None:
 def _check_deadlock(decisions: Decisions) -> None:
     """Stop the run when stages wait for each other and none can continue."""
     state = decisions.state
-    if state.settles is None or decisions.t < state.settles:
+    if state.deadlock_check is None or decisions.t < state.deadlock_check:
         return
     failure = failure_by_deadlock(state, decisions.t)
-    decisions.state = replace(state, settles=next_settled(state, decisions.t))
+    decisions.state = replace(state, deadlock_check=next_deadlock_check(state, decisions.t))
     if failure is not None:
         decisions.decide(DeadlockFound(decisions.t, failure.text, failure.stage))
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage))
@@ -260,7 +260,7 @@ def _check_deadlock(decisions: Decisions) -> None:
 def _check_deadlines(decisions: Decisions) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = decisions.state
-    if decisions.t < state.due:
+    if decisions.t < state.next_deadline:
         return
     silences = find_silences(state)
     failure = failure_by_deadline(state, silences, decisions.t)
@@ -269,7 +269,7 @@ def _check_deadlines(decisions: Decisions) -> None:
     else:
         _warn(decisions, silences)
         decisions.state = replace(
-            decisions.state, checked=decisions.t, due=_next_due(decisions.state, silences, decisions.t)
+            decisions.state, checked=decisions.t, next_deadline=_next_deadline(decisions.state, silences, decisions.t)
         )
 
 
@@ -353,7 +353,7 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
             decisions.actions.append(ReplaceReader(name, tuple(streams)))
 
 
-def _next_due(state: RunState, silences: Silences, t: float) -> float:
+def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
     due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]

@@ -19,7 +19,7 @@ TOLERANCE = 1.05
 
 def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     """All notes, those on missing or broken records first."""
-    received = records.state.received
+    received = records.state.allocation
     return [
         *([] if received is None else received.notes),
         *_silences(records),

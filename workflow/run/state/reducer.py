@@ -138,7 +138,7 @@ class _Draft:
             case ProofTaken():
                 self._changes |= {"proving": False, "proof": event}
             case AllocationReceived():
-                self._changes["received"] = event
+                self._changes["allocation"] = event
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
@@ -254,12 +254,15 @@ class _Draft:
         for end in self._before.plan.stage(name).ends:
             key = (end.stream, name, end.side)
             before = self.ends[key]
-            size = round(before.bytes * event.first_step / before.steps) if before.steps else 0
+            steps = event.first_step
+            size = round(before.bytes * steps / before.steps) if before.steps else 0
             stream = self._before.plan.stream(end.stream)
             late = end.side == "read" and self._is_late(stream, before, event.stages)
-            seen, due = visibility(self._before.plan.stage(name), end), self._due(key, event.first_step, event.t)
-            steps = event.first_step
-            self._put(EndState(*key, *seen, before.reported, steps=steps, bytes=size, due=due, from_spool=late))
+            seen = visibility(self._before.plan.stage(name), end)
+            written = self._next_written(key, steps, event.t)
+            self._put(
+                EndState(*key, *seen, before.reported, steps=steps, bytes=size, next_written=written, from_spool=late)
+            )
             self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
             self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)
         self._check_soon()
@@ -270,7 +273,7 @@ class _Draft:
         opened = self.ends[stream.name, stream.writer, "write"].opened is not None or reader.opened is not None
         return bool(stream.spool) and stream.writer not in together and (opened or reader.from_spool)
 
-    def _due(self, key: EndKey, steps: int, t: float) -> float | None:
+    def _next_written(self, key: EndKey, steps: int, t: float) -> float | None:
         """Since when a step waits for a reading end that has taken so many; None where none does."""
         written = self.ends[key[0], self._before.plan.stream(key[0]).writer, "write"].steps
         return t if key[2] == "read" and written > steps else None
@@ -311,7 +314,7 @@ class _Draft:
         limits = self._before.plan.deadlines
         each = limits.start, limits.warn, limits.step, limits.exit
         shortest = min(limit for limit in each if limit is not None)
-        self._changes["due"] = min(self.get("due"), self._before.checked + shortest / 20)
+        self._changes["next_deadline"] = min(self.get("next_deadline"), self._before.checked + shortest / 20)
 
     def _wait(self, key: EndKey, t: float, steps: int, waits: bool) -> None:
         """A report on a call counts unless the end has moved since."""
@@ -319,8 +322,8 @@ class _Draft:
         if end is None or end.steps != steps:
             return
         self._put(_changed(end, {"waiting": t if waits else None}))
-        if waits and self.get("settles") is None:
-            self._changes["settles"] = t
+        if waits and self.get("deadlock_check") is None:
+            self._changes["deadlock_check"] = t
 
     def _blocking_queue(self, stream: str) -> int | None:
         """How many steps a writer may be ahead of each reader; None where it may be by any number."""
@@ -378,7 +381,7 @@ class _Draft:
                 if limit is not None and steps - other.steps > limit + 1:
                     self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
-                    self._put(_changed(other, {"due": t}))
+                    self._put(_changed(other, {"next_written": t}))
 
 
 def _changed(end: EndState, changes: dict[str, Any]) -> EndState:

@@ -53,7 +53,7 @@ class EndState:
     steps: int = 0
     bytes: int = 0
     last_step: float | None = None
-    due: float | None = None  # of a reading end: when a step was written for the first time after its last one
+    next_written: float | None = None  # of a reading end: when a step was written for the first time after its last one
     waiting: float | None = None  # since when its program is inside a call that needs the other end, as it reports
     closed: float | None = None
     complete: bool = False
@@ -76,9 +76,9 @@ class EndState:
     @property
     def untaken_since(self) -> float | None:
         """Of a reading end: when the first step was written that it has not taken; None when it has taken all."""
-        if self.due is not None and self.last_step is not None and self.due <= self.last_step:
+        if self.next_written is not None and self.last_step is not None and self.next_written <= self.last_step:
             return None
-        return self.due
+        return self.next_written
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class RunState:
     unjudged: tuple[str, ...] = ()  # stages that have exited and are not over, in the order of their exits
     failed: tuple[str, ...] = ()  # in the order in which they failed
     timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
-    due: float = 0.0  # no deadline can pass before this time
-    settles: float | None = None  # when a wait that a stage has reported may prove a deadlock; None: none may
+    next_deadline: float = 0.0  # no deadline can pass before this time
+    deadlock_check: float | None = None  # when a wait that a stage has reported may prove a deadlock; None: none may
     checked: float = -math.inf  # when the deadlines were last compared with all stages
     t: float = 0.0  # of the last event
     run: str = ""
@@ -161,7 +161,7 @@ class RunState:
     started: float | None = None
     asked: float | None = None  # when the scheduler was asked about the job
     visibility_s: float = 0.0  # how old the records of a stage on another node may be
-    received: AllocationReceived | None = None
+    allocation: AllocationReceived | None = None
     proving: bool = False  # stages wait for the proof of their placement
     proof: ProofTaken | None = None
     stopping: float | None = None  # since the stop was requested
@@ -199,7 +199,7 @@ class RunState:
     @property
     def job(self) -> str:
         """The scheduler's job that the run is in; "" where there is none."""
-        return "" if self.received is None else self.received.job
+        return "" if self.allocation is None else self.allocation.job
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""

@@ -62,7 +62,7 @@ def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
 
     While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
     """
-    said, source = state.scheduler, "" if state.received is None else state.received.source
+    said, source = state.scheduler, "" if state.allocation is None else state.allocation.source
     if source not in SCHEDULERS or not state.job or (said is None and state.interrupted != "SIGTERM"):
         return None
     scheduler, words = scheduler_named(source), [quoted(said)] if said is not None else []

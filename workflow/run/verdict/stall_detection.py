@@ -122,7 +122,7 @@ def _silence_since(state: RunState, name: str) -> float:
     # A writer that waits in close for its readers needs time to notice that they are done, or dead.
     readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
     left = [t for end in readers for t in (end.closed, state.stages[end.stage].exited)]
-    return _latest([*left, *(t for end in seen for t in (end.last_sign, end.due))])
+    return _latest([*left, *(t for end in seen for t in (end.last_sign, end.next_written))])
 
 
 def _latest(times: Iterable[float | None]) -> float:
