@@ -11,7 +11,7 @@ from workflow.report.read.expectations_file import read_expectations
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
-from workflow.run.records.job_record import JobRecord, read_job, received_job
+from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
 from workflow.run.records.run_directory import PLAN_FILE, RUNS
 from workflow.run.records.run_notes import read_notes
 
@@ -73,7 +73,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
 
 def _job_text(run_dir: Path, job: JobRecord | None, brief: StartAndVerdict) -> str:
     if job is None:
-        return received_job(run_dir)
+        return job_of_allocation(run_dir)
     # The verdict of a submission that the scheduler has refused: no job of that name exists.
     refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
     return "not submitted" if refused else job.text

@@ -9,7 +9,7 @@ from workflow.report.report_model import Report, RunVerdict, StagePart
 from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.records.events_file import read_start_and_verdict
-from workflow.run.records.job_record import read_job, received_job
+from workflow.run.records.job_record import job_of_allocation, read_job
 
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
 # same number.
@@ -34,7 +34,7 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     stages = [_bereft(stage, lives) for stage in report.stages]
     left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
     reason = lives.text + (f"; still running: {left}" if left else "")
-    if job is None and (received := received_job(run_dir)):
+    if job is None and (received := job_of_allocation(run_dir)):
         reason += f"; {received} may hold its nodes until its time limit: end it if you do not need it"
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
 

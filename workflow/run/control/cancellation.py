@@ -80,7 +80,7 @@ def clean_up(run_dir: Path, lives: Liveness, of_job: str = "") -> CleanUp:
     why = "before it was started" if lease is None else f"after its supervisor on {lease.host} had died"
     reason = f"cancelled by {requester()}, {why}" + (f"; {of_job}" if of_job else "")
     write_missing_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, reason)
-    received = read_allocation(run_dir)
-    names = [] if received is None else [host.name for host in received.hosts]
+    allocation = read_allocation(run_dir)
+    names = [] if allocation is None else [host.name for host in allocation.hosts]
     hosts = {*names, *([lease.host] if lease else [])} - {socket.gethostname()}
     return CleanUp(len(found) - len(left), tuple(sorted(left)), tuple(sorted(hosts)) if lease else ())

@@ -50,7 +50,7 @@ def was_taken(run_dir: Path) -> bool:
 
 
 def record_failed_start(
-    run_dir: Path, error: WfError, received: Allocation, taken_before: bool, environ: Mapping[str, str] = os.environ
+    run_dir: Path, error: WfError, allocation: Allocation, taken_before: bool, environ: Mapping[str, str] = os.environ
 ) -> None:
     """Write the verdict of a run that could not be taken, unless another supervisor works on it or has ended it.
 
@@ -62,7 +62,7 @@ def record_failed_start(
     with contextlib.suppress(OSError):
         if taken_before or _is_taken_by_another(run_dir):
             (lives,) = examine_leases([run_dir])
-            if which := _requeue(run_dir, received, environ):
+            if which := _requeue(run_dir, allocation, environ):
                 write_missing_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _requeued(lives, which), "requeued")
             return
         reason = "; ".join(problem.message for problem in error.problems)
@@ -75,15 +75,15 @@ def _is_taken_by_another(run_dir: Path) -> bool:
     return has_lease(run_dir) and (lease is None or not lease.is_own)
 
 
-def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
+def _requeue(run_dir: Path, allocation: Allocation, environ: Mapping[str, str]) -> str:
     """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
-    scheduler = scheduler_named(received.source) if received.source in SCHEDULERS else None
+    scheduler = scheduler_named(allocation.source) if allocation.source in SCHEDULERS else None
     restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
     before, ordered = read_allocation(run_dir), read_job(run_dir)
     jobs = {found.job for found in (before, ordered) if found is not None and found.job}
-    if not received.job or (restarts == "0" and received.job not in jobs):
+    if not allocation.job or (restarts == "0" and allocation.job not in jobs):
         return ""
-    return f"job {received.job}" + (f" (restart {restarts})" if restarts != "0" else "")
+    return f"job {allocation.job}" + (f" (restart {restarts})" if restarts != "0" else "")
 
 
 def _requeued(lives: Liveness, which: str) -> str:

@@ -44,7 +44,7 @@ def read_job(run_dir: Path) -> JobRecord | None:
         return None
 
 
-def received_job(run_dir: Path) -> str:
+def job_of_allocation(run_dir: Path) -> str:
     """The job in which a run was started: `slurm job 12`. Empty without one, and before its start."""
     try:
         record = read_json((run_dir / ALLOCATION_FILE).read_bytes())

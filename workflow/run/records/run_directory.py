@@ -167,7 +167,7 @@ def has_started(run_dir: Path) -> bool:
 
 
 def read_allocation(run_dir: Path) -> Allocation | None:
-    """What the run has received; None where that was not written down, or cannot be read."""
+    """The allocation in which the run was started; None where that was not written down, or cannot be read."""
     try:
         return Allocation.from_json((run_dir / ALLOCATION_FILE).read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
