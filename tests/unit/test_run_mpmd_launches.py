@@ -16,7 +16,7 @@ from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
 from workflow.run.events import RunStarted, StageExited, StageStarted, Tick
 from workflow.run.lifecycle import step
 from workflow.run.processes.mpmd_launches import MpmdLaunch, MpmdLaunches
-from workflow.run.processes.stage_ending import Ending
+from workflow.run.processes.stage_processes import Ending
 from workflow.run.state import initial_state
 
 Note = Callable[..., None]

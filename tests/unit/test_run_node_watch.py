@@ -9,7 +9,7 @@ from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import NodeLoad, parse_line, to_lines
 from workflow.run.nodes.node_watch import NodeWatch, RankSeen
 from workflow.run.nodes.rank_processes import RankProcess
-from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 
 
 def beat(node: str) -> bytes:

@@ -27,9 +27,9 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
+from workflow.run.observe.followed_stages import VISIBILITY_S, Follower, mounted, visibility_s
 from workflow.run.observe.metrics_follower import trouble_of
-from workflow.run.observe.progress_readers import Follower, size_on_disk
+from workflow.run.observe.stream_evidence import size_on_disk
 from workflow.run.run_directory import fill_plan
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply, fold

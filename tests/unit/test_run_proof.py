@@ -11,12 +11,10 @@ from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
 from workflow.run.events import Interrupted, ProofTaken
 from workflow.run.nodes.node_watch import RankSeen
-from workflow.run.proof.compare_placement import PlacementDifference, compare_placement, under_policy
-from workflow.run.proof.planned_ranks import Company, PlannedStage
-from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
-from workflow.run.proof.proof_deadlines import ProofDeadlines
-from workflow.run.proof.rank_watch import RankWatch
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.run.proof.compare_placement import PlacementDifference, RankWatch, compare_placement, under_policy
+from workflow.run.proof.placement_probe import Company, NodeFound, PlannedStage, RankFound, parse_answer
+from workflow.run.proof.proof_processes import ProofDeadlines
+from workflow.run.proof.smoke_streams import SmokeOutput, judge_smoke, other_transport, untested
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.

@@ -16,7 +16,7 @@ from workflow.run.events import Event, RunStarted, StageStarted, StreamTransport
 from workflow.run.events_file import EventLog
 from workflow.run.lifecycle import step
 from workflow.run.lifecycle_events import StopRequested
-from workflow.run.observe.progress_readers import Follower
+from workflow.run.observe.followed_stages import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
 from workflow.run.run_directory import read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state

@@ -14,8 +14,8 @@ from workflow.plan.plan_model import Plan
 from workflow.run.events import StageExited, StreamProgress, StreamTransport, TransportFault
 from workflow.run.events_file import from_record, to_line
 from workflow.run.lifecycle_events import DeadlinePassed
-from workflow.run.observe.progress_readers import Follower
-from workflow.run.observe.transport_faults import LOOK_S, TransportFaultFollower
+from workflow.run.observe.followed_stages import Follower
+from workflow.run.observe.sst_log import FAULT_LOOK_S, TransportFaultFollower
 from workflow.run.run_directory import read_filled_plan, stage_dir
 
 # The stderr of a reader over ucx on another node, without an RDMA network, after its writer was ended (ADIOS2 2.12.1).
@@ -65,8 +65,8 @@ def test_a_fault_is_reported_once_and_looked_for_once_a_second(tmp_path: Path) -
     follower = TransportFaultFollower("ana", Tail(log))
     assert list(follower.poll(1.0)) == []
     log.write_text(EVPATH)
-    assert list(follower.poll(1.0 + LOOK_S / 2)) == []
-    assert [each.t for each in follower.poll(1.0 + LOOK_S)] == [1.0 + LOOK_S]
+    assert list(follower.poll(1.0 + FAULT_LOOK_S / 2)) == []
+    assert [each.t for each in follower.poll(1.0 + FAULT_LOOK_S)] == [1.0 + FAULT_LOOK_S]
     log.write_text(EVPATH * 2)
     assert list(follower.poll(9.0)) == []
 

@@ -11,7 +11,7 @@ from workflow.launch.rank_settings import NIC_VARIABLE
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Plan, StagePlan
 
-# SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`), and whose
+# SST is the only engine whose processes find each other by their ids (`run.processes.adios2_workarounds`), and whose
 # RDMA transport must be given the network adapter.
 _RDMA = "rdma"
 

@@ -62,17 +62,15 @@ from workflow.run.lifecycle import step, wake_at
 from workflow.run.lifecycle_events import RunFinished
 from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
-from workflow.run.observe.file_visibility import visibility_s
-from workflow.run.observe.followed_stages import POLL_S, FollowedStages
+from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
-from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
+from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.mpmd_launches import MpmdLaunches
+from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_ending import Ending, by_first_end
-from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.processes.stand_in import stand_in
-from workflow.run.proof.proof_need import must_prove
+from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
+from workflow.run.proof.placement_probe import must_prove
 from workflow.run.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
@@ -81,8 +79,8 @@ from workflow.run.verdict.end_causes import first_end
 
 if TYPE_CHECKING:
     from workflow.run.nodes.node_guards import NodeGuards
+    from workflow.run.proof.compare_placement import RankWatch
     from workflow.run.proof.prove import Prover
-    from workflow.run.proof.rank_watch import RankWatch
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5

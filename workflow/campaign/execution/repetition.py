@@ -24,7 +24,7 @@ from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events_file import EVENTS_FILE
-from workflow.run.proof.probe_launch import LOOKING_NODES
+from workflow.run.proof.placement_probe import LOOKING_NODES
 from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise

@@ -132,7 +132,7 @@ def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, pr
 
 
 def _has_random_ids(stage: DeclaredStage, own_python: bool, environment: Mapping[str, str], site: Site) -> bool:
-    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.evpath_workaround`).
+    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.adios2_workarounds`).
 
     The site knows the one of wf's Python only. A program of the user's own, or one that is given other libraries, may
     load another.

@@ -37,7 +37,7 @@ from workflow.replace_file import replace_file
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
-from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
+from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
 from workflow.run.processes.process_reaper import end_members, find_members
 
 # How often ranks and what comes in are looked at.

@@ -26,8 +26,8 @@ from workflow.run.job_record import read_job
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
+from workflow.run.processes.stage_processes import inherited_environment
 from workflow.schedulers.schedulers import scheduler_named
 
 LOG = "guards.log"

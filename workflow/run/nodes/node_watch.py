@@ -11,7 +11,7 @@ from workflow.launch.host_list import short_host
 from workflow.run.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess
-from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
 SILENT_S = 2.5 * LINE_S

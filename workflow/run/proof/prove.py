@@ -19,14 +19,17 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.compare_placement import PlacementDifference, Weight, compare_placement, under_policy
 from workflow.run.proof.directory_check import DirectoryCheck
-from workflow.run.proof.planned_ranks import Company
-from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
-from workflow.run.proof.probe_launch import ProbeLine, probe_lines
-from workflow.run.proof.proof_deadlines import ANSWER_S, ProofDeadlines
+from workflow.run.proof.placement_probe import Company, NodeFound, ProbeLine, RankFound, parse_answer, probe_lines
 from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState, StreamTried
-from workflow.run.proof.proof_processes import ShortProcess, run_short
-from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.run.proof.proof_processes import ANSWER_S, ProofDeadlines, ShortProcess, run_short
+from workflow.run.proof.smoke_streams import (
+    SmokeOutput,
+    SmokeStream,
+    judge_smoke,
+    other_transport,
+    plan_smoke,
+    untested,
+)
 from workflow.spec.models.pipeline import proof_policy
 
 # Until what is left of a proof has ended: launchers get a second for it.
