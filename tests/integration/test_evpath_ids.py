@@ -116,7 +116,9 @@ def started(tmp_path: Path) -> Iterator[object]:
 
 
 def has_random_ids(python: str) -> bool:
-    program = "import json; from workflow.site.machine import adios2_random_ids; print(json.dumps(adios2_random_ids()))"
+    program = (
+        "import json; from workflow.site import adios2_library; print(json.dumps(adios2_library.adios2_random_ids()))"
+    )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return bool(json.loads(subprocess.run([python, "-c", program], env=env, stdout=subprocess.PIPE, check=True).stdout))
 

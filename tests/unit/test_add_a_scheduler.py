@@ -22,17 +22,16 @@ from workflow.launch.allocation import Host
 from workflow.plan.allocation_check import allocation_problems
 from workflow.run.events import Interrupted, SchedulerSaid
 from workflow.run.job_record import JobRecord, read_job
-from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.run_brief import read_brief
+from workflow.schedulers.job_questions import SchedulerQuestion
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
-from workflow.site.known_sites import generic_site
-from workflow.site.load_site import load_site
-from workflow.site.probe.scheduler_facts import scheduler_of
+from workflow.site.load_site import generic_site, load_site
 from workflow.site.site_model import Site
-from workflow.submit import job_cancellation, job_tracker
+from workflow.site.site_probe import scheduler_of
+from workflow.submit import job_cancellation, job_status
 from workflow.submit.job_cancellation import end_job
-from workflow.submit.job_watch import ask_about, settle_job
+from workflow.submit.job_status import ask_about, settle_job
 from workflow.submit.submission import check_submission, job_script, submit_run
 
 SITE = "site: mira\nsummary: s\nnodes: 2\ncores_per_node: 4\nmemory_per_node: 2 GiB\nscheduler: cobalt\n"
@@ -43,7 +42,7 @@ HEADER = "JobID State Message\n===================\n"
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "workflow.schedulers.cobalt", cobalt)  # the file
     monkeypatch.setitem(SCHEDULERS, "cobalt", ("COBALT_JOBID",))  # the line
-    monkeypatch.setattr(job_tracker, "VISIBLE_S", 0.0)
+    monkeypatch.setattr(job_status, "VISIBLE_S", 0.0)
     monkeypatch.setattr(job_cancellation, "_PAUSE_S", 0.01)
 
 

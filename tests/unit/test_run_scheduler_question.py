@@ -11,9 +11,9 @@ import pytest
 
 from workflow.launch.allocation import Source
 from workflow.launch.rank_ends import EndCause, is_of_scheduler
-from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
 from workflow.run.verdict.scheduler_words import job_text
-from workflow.schedulers.scheduler_query import QueryError, ask
+from workflow.schedulers.job_questions import Answer, SchedulerQuestion, command_of, to_answer
+from workflow.schedulers.scheduler import QueryError, ask
 from workflow.schedulers.schedulers import scheduler_named
 
 SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(null) Requeue=0 NodeList=n[1-4]"

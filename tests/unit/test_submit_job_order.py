@@ -19,8 +19,7 @@ from workflow.run.processes.process_reaper import stat_fields
 from workflow.schedulers.pbs import pbs_chunk
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.slurm import slurm_directives, slurm_partition
-from workflow.submit.job_order import PASS_ON, check_path, job_name, make_order
-from workflow.submit.own_jobs import own_script
+from workflow.submit.job_scripts import PASS_ON, check_path, job_name, make_order, own_script
 from workflow.submit.psij_jobs import complete_script, render_order
 
 

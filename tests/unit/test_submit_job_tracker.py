@@ -7,7 +7,7 @@ from itertools import islice
 from workflow.run.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.slurm import read_slurm_jobs
-from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
+from workflow.submit.job_status import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
 JOB = JobRecord("slurm", "shock-ab12", "12")
 HOUR = 3600.0

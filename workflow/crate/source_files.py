@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workflow.crate.archive_contents import CONFIGS, SOURCE, LeftOut, SourceFiles
 from workflow.provenance.provenance_model import FileRecord, StagePython
-from workflow.site.program_lookup import is_interpreter
+from workflow.site.interpreters import is_interpreter
 from workflow.spec.shipped import SHIPPED
 
 _WITH_WF = (SHIPPED / "components", SHIPPED / "configs")

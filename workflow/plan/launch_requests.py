@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launch_request import NIC_VARIABLE, LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
-from workflow.launch.rank_settings import NIC_VARIABLE
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Plan, StagePlan
 

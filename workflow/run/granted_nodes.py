@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
-from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import Plan

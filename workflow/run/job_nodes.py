@@ -20,7 +20,7 @@ from workflow.formats.json_lines import read_json_lines
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import short_host
+from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.allocation_check import job_text, plan_nodes
 from workflow.plan.launch_requests import launch_lines

@@ -67,7 +67,6 @@ from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
-from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
 from workflow.run.proof.placement_probe import must_prove
@@ -76,6 +75,7 @@ from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
 from workflow.run.verdict.end_causes import first_end
+from workflow.schedulers.job_questions import SchedulerQuestion
 
 if TYPE_CHECKING:
     from workflow.run.nodes.node_guards import NodeGuards

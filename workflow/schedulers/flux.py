@@ -11,18 +11,20 @@ from typing import Any
 from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.host_list import expand_hosts
+from workflow.launch.host_lists import expand_hosts
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
+    end_of_job,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _UNLIMITED_S = 2**32 - 1  # what `flux job timeleft` says of a job without a limit
 # flux-jobs(1), JOB STATUS

@@ -9,19 +9,21 @@ from collections.abc import Iterator, Mapping
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
+from workflow.launch.host_lists import count_hosts, read_host_file
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.schedulers.host_lines import count_hosts, read_host_file
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
+    end_of_job,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 # `bjobs -o time_left`: hours and minutes, L: of the limit; E and X: of an estimate.
 _LEFT = re.compile(r"^(\d+):(\d+)(?: ([LEX]))?$")

@@ -9,18 +9,20 @@ from datetime import datetime
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.schedulers.host_lines import count_hosts, read_host_file, with_own_facts
+from workflow.launch.host_lists import count_hosts, read_host_file, with_own_facts
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
     clock_seconds,
+    end_of_job,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _ATTRIBUTE = re.compile(r"^ {4}(\S+) = (.*)$")
 _TIME = "%a %b %d %H:%M:%S %Y"

@@ -11,7 +11,7 @@ from pathlib import Path
 from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.host_list import expand_hosts
+from workflow.launch.host_lists import expand_hosts
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.scheduler import (
     PSIJ_DIR,
@@ -20,15 +20,17 @@ from workflow.schedulers.scheduler import (
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     QueueFact,
     Scheduler,
     SchedulerFacts,
     SubmitCommand,
     ThisNode,
     clock_seconds,
+    end_of_job,
     phase_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _REPEATED = re.compile(r"^(\d+)(?:\(x(\d+)\))?$")
 _END = re.compile(r"\bEndTime=(\S+)")

@@ -19,8 +19,13 @@ from workflow.errors import RunError
 from workflow.installation import install_command
 from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.submit.job_order import KEEP_SHELLS, KEEP_SHELLS_TEXT, PASS_ON
-from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
+from workflow.submit.job_scripts import (
+    KEEP_SHELLS,
+    KEEP_SHELLS_TEXT,
+    PASS_ON,
+    NotSubmittedError,
+    SubmissionRefusedError,
+)
 
 if TYPE_CHECKING:
     import psij

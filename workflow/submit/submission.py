@@ -18,12 +18,17 @@ from workflow.run.processes.process_reaper import write_verdict
 from workflow.schedulers.job_questions import find_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.site.detection import is_here, ways_text
-from workflow.site.site_model import Site
-from workflow.submit.job_order import check_path, job_name, make_order
-from workflow.submit.job_tracker import ABSENT_LOOKS
-from workflow.submit.own_jobs import own_script, submit_own
-from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
+from workflow.site.site_model import Site, is_here, ways_text
+from workflow.submit.job_scripts import (
+    NotSubmittedError,
+    SubmissionRefusedError,
+    check_path,
+    job_name,
+    make_order,
+    own_script,
+    submit_own,
+)
+from workflow.submit.job_status import ABSENT_LOOKS
 
 _log = logging.getLogger(__name__)
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.

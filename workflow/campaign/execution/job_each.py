@@ -23,8 +23,8 @@ from workflow.run.lease import LeaseWatch, has_lease
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import create_run_dir, read_filled_plan
 from workflow.schedulers.job_questions import cancel_job
-from workflow.schedulers.scheduler_query import QueryError
-from workflow.submit.job_watch import JobWatch, write_job_verdict
+from workflow.schedulers.scheduler import QueryError
+from workflow.submit.job_status import JobWatch, write_job_verdict
 from workflow.submit.submission import submit_run
 
 _LOOK_S = 0.5

@@ -32,12 +32,11 @@ from workflow.run.job_record import JobRecord
 from workflow.run.lease import Lease
 from workflow.run.observe.sst_log import last_lines
 from workflow.schedulers.job_questions import cancel_job
-from workflow.schedulers.scheduler import JobOrder
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import JobOrder, QueryError
 from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.site_model import Site
-from workflow.submit.job_order import job_name
-from workflow.submit.job_watch import JobWatch, ask_about
+from workflow.submit.job_scripts import job_name
+from workflow.submit.job_status import JobWatch, ask_about
 from workflow.submit.submission import submit_job
 
 WORKERS_FILE = "workers.sh"

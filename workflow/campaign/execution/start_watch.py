@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.formats.json_lines import read_json_lines
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.run.events_file import EVENTS_FILE
 
 # From the start of a repetition until one of its nodes must have answered, where others show that they do.

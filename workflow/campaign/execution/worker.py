@@ -13,7 +13,7 @@ from workflow.campaign.execution.repetition import StartedAttempt, run_repetitio
 from workflow.campaign.ledger import Attempt
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import host_context, to_provenance
 from workflow.provenance.provenance_model import HostContext, StartContext

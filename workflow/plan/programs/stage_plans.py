@@ -20,8 +20,7 @@ from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
 from workflow.redaction import FILE, VARIABLE
-from workflow.site.program_lookup import executed, is_interpreter
-from workflow.site.python_modules import PYTHON_VARIABLES
+from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Secret, SubmittersVariable
 from workflow.spec.origins import Origins

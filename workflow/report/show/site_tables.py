@@ -9,7 +9,7 @@ from typing import NamedTuple
 from workflow.core_set import format_cores
 from workflow.formatting import NOTHING, duration, plural, size
 from workflow.report.show.text_table import Column, Table, make_table, prose_column, text_column
-from workflow.site.known_sites import KnownSite
+from workflow.site.load_site import KnownSite
 from workflow.site.queue_model import SiteQueue, Workaround
 from workflow.site.site_model import SiteFile
 from workflow.spec.shipped import SHIPPED

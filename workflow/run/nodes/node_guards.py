@@ -16,7 +16,7 @@ from typing import IO
 from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workflow.formatting import plural
-from workflow.launch.host_list import short_host
+from workflow.launch.host_lists import short_host
 from workflow.run.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess

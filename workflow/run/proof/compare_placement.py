@@ -15,7 +15,7 @@ from typing import Literal
 
 from workflow.core_set import format_cores, parse_cores
 from workflow.formatting import plural
-from workflow.launch.host_list import is_same_host, short_host
+from workflow.launch.host_lists import is_same_host, short_host
 from workflow.run.events import NodeRanks
 from workflow.run.nodes.node_watch import RankSeen
 from workflow.run.proof.placement_probe import Company, NodeFound, PlannedStage, RankFound

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from workflow.core_set import parse_cores
 from workflow.formats.json_lines import to_record
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import GrantedNodes, bound_by_wrapper, group_request, launch_lines, stage_request
