@@ -81,10 +81,14 @@ def qstat_attributes(text: str) -> dict[str, str]:
 
 
 def pbs_directives(order: JobOrder) -> Iterator[str]:
-    """Options of qsub(1B) beside those that PSI/J writes."""
+    """Options of qsub(1B) beside those of `pbs.mustache`."""
+    allocation = order.allocation
     yield f"-N {order.name}"
     yield "-r n"
-    yield from order.allocation.directives
+    yield pbs_chunk(order)
+    if not any(line.startswith("-l place=") for line in allocation.directives):
+        yield f"-l place=scatter:{'exclhost' if allocation.exclusive else 'shared'}"
+    yield from allocation.directives
 
 
 def pbs_chunk(order: JobOrder) -> str:
@@ -93,13 +97,6 @@ def pbs_chunk(order: JobOrder) -> str:
     given = ":".join(allocation.constraints)
     share = "" if allocation.exclusive or "ncpus=" in given else f":ncpus={order.cpus}:mpiprocs=1"
     return f"-l select={allocation.nodes}{share}" + (f":{given}" if given else "")
-
-
-def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
-    yield r"^#PBS -l select=.*$", f"#PBS {pbs_chunk(order)}"
-    yield r"^#PBS -V\n(?=(?s:.*)^#PBS -V$)", ""  # it is there twice
-    if any(line.startswith("-l place=") for line in order.allocation.directives):
-        yield r"^#PBS -l place=scatter:(shared|exclhost)$", ""
 
 
 def read_pbs_jobs(text: str) -> list[JobWord]:
@@ -136,5 +133,5 @@ SCHEDULER = Scheduler(
     causes={"TIMEOUT": "time_limit", "CANCELLED": "cancelled"},  # as `_ENDS` says it
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
-    psij_edits=_psij_edits,
+    psij_template="pbs.mustache",
 )

@@ -231,8 +231,8 @@ class Scheduler:
 
     ask: HowToAsk
     nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
-    # PSI/J writes the script and submits it; what is to be changed there: patterns, and what comes in their place.
-    psij_edits: Callable[[JobOrder], Iterable[tuple[str, str]]] | None = None
+    # PSI/J submits its jobs by scripts of this template, a file beside the module; empty: a script of our own does.
+    psij_template: str = ""
     # Its own name for the queue; None: it chooses.
     queue: Callable[[AskedNodes], str | None] = lambda asked: asked.queue
     history: Callable[[str], Command] | None = None  # asks for jobs that the queue has forgotten

@@ -14,7 +14,6 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.launch.host_lists import expand_hosts
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.scheduler import (
-    PSIJ_DIR,
     AskedNodes,
     HowToAsk,
     JobOrder,
@@ -191,7 +190,7 @@ def _end_time(environ: Mapping[str, str], job: str, query: Query) -> float | Non
 
 
 def slurm_directives(order: JobOrder) -> Iterator[str]:
-    """Options of sbatch(1) beside those that PSI/J writes."""
+    """Options of sbatch(1) beside those of `slurm.mustache`."""
     allocation = order.allocation
     yield f"--job-name={order.name}"
     yield "--no-requeue"
@@ -212,11 +211,6 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
 def slurm_partition(allocation: AskedNodes) -> str | None:
     """The partition; None where the queue is a QOS alone, or the scheduler chooses."""
     return allocation.partition if allocation.qos is not None else allocation.partition or allocation.queue
-
-
-def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
-    # There slurmstepd says why a job was ended, and nowhere else while it ends.
-    yield r"^#SBATCH -e /dev/null$", f"#SBATCH -e {order.run_dir / PSIJ_DIR / 'slurm' / '%j.err'}"
 
 
 def read_slurm_jobs(text: str) -> list[JobWord]:
@@ -345,7 +339,7 @@ SCHEDULER = Scheduler(
         "`sbatch --exclusive`, and `-S 0` where the site reserves cores",
         "`sbatch --gpus-per-node={}`",
     ),
-    psij_edits=_psij_edits,
+    psij_template="slurm.mustache",
     queue=slurm_partition,
     history=lambda job: [*_HISTORY, f"--jobs={job}"],
     own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],

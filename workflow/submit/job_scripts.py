@@ -28,25 +28,6 @@ class NotSubmittedError(RunError):
     """The submit command was not executed: no job of that name exists."""
 
 
-# The file that PSI/J's shells read: with a trap they outlive SIGTERM, and with them the job's processes. Their log ends
-# by that signal; they must not end by writing to it, but with the exit code of the supervisor.
-KEEP_SHELLS = "keep-shells.sh"
-KEEP_SHELLS_TEXT = """# Shells of this job wait for the supervisor when the job is to end: it closes the stages.
-trap : TERM USR1 PIPE
-trap 'exit "${_PSI_J_EC:-$?}"' EXIT
-"""
-# With cgroups Slurm signals the first process of a job only, the script: it waits for the supervisor, and passes on to
-# its process group that the job is to end. `set -m`, before: what a shell starts by `&` would otherwise ignore SIGINT.
-# `wait` also returns at a signal, and when the supervisor was suspended with the job.
-PASS_ON = (
-    "launch=$!",
-    """trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM""",
-    '[ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null',
-    'while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done',
-    # Interrupted as it ended: bash may still know its exit code; -1 and 127 say that it does not.
-    'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi',
-    'case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac',
-)
 NAME_LENGTH = 230
 # What a run directory is called that was not given: it ends in the time and a random number.
 _OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]{0,200}-\d{8}-\d{6}-[0-9a-f]{4}")

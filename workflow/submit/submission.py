@@ -60,7 +60,7 @@ def submit_job(order: JobOrder) -> JobRecord:
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
     submit = submit_own
-    if scheduler_named(scheduler).psij_edits is not None:
+    if scheduler_named(scheduler).psij_template:
         from workflow.submit.psij_jobs import exit_code_file, submit_order
 
         submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
@@ -86,7 +86,7 @@ def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
         return
     name = plan.allocation.scheduler
     scheduler = scheduler_named(name)
-    if scheduler.psij_edits is not None:
+    if scheduler.psij_template:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
@@ -109,7 +109,7 @@ def job_script(plan: Plan, site: Site) -> str:
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
     order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
-    if scheduler_named(plan.allocation.scheduler).psij_edits is None:
+    if not scheduler_named(plan.allocation.scheduler).psij_template:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order
 
