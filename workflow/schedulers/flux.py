@@ -134,6 +134,8 @@ SCHEDULER = Scheduler(
     ending=("CLEANUP",),
     ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
     nests=True,
+    # Of the instance around the submission, which a job of another scheduler would take for its own.
+    not_inherited=lambda _order: ("FLUX_URI", "FLUX_JOB_*", "FLUX_TASK_*", "FLUX_ENCLOSING_ID", "FLUX_KVS_NAMESPACE"),
     nodes_up=nodes_up,
     launcher="flux",
 )

@@ -42,6 +42,12 @@ _CAUSES: dict[str, SchedulerCause] = {
 }
 _QUEUE = ["bjobs", "-a", "-noheader", "-o", "jobid stat exit_code exit_reason delimiter='|'"]
 
+# The environment of its jobs (IBM's LSF reference), which bsub passes on. Not LSB_DEFAULTQUEUE and other options.
+_OF_A_JOB = (
+    "LSB_JOBID", "LSB_BATCH_JID", "LSB_JOBINDEX*", "LSB_JOBNAME", "LSB_QUEUE", "LSB_HOSTS", "LSB_MCPU_HOSTS",
+    "LSB_DJOB_*", "LSB_AFFINITY_HOSTFILE", "LSB_EFFECTIVE_RSRCREQ", "LSB_SUB_*", "LS_JOBPID", "LS_SUBCWD",
+)  # fmt: skip
+
 
 def lsf_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Allocation:
     """The allocation of the job that this process is part of. Raises WfError when its hosts are not known."""
@@ -135,5 +141,6 @@ SCHEDULER = Scheduler(
     causes=_CAUSES,
     ending=(),
     ask=HowToAsk("`bsub -nnodes {0}`, or as your site documents", "`bsub -x`", "`bsub -gpu num={}`"),
+    not_inherited=lambda _order: _OF_A_JOB,
     launcher="jsrun",
 )

@@ -35,6 +35,12 @@ _PHASES: dict[str, Phase] = {
 # Exit_status: of a job that was ended at its walltime, and 256 + SIGTERM (PBS Professional Administrator's Guide).
 _ENDS = {"-29": "TIMEOUT", "271": "CANCELLED"}
 
+# qsub(1B), ENVIRONMENT VARIABLES, and those of Torque: `-V` passes on all that there are.
+_OF_A_JOB = (
+    "PBS_JOBID", "PBS_JOBNAME", "PBS_JOBDIR", "PBS_JOBCOOKIE", "PBS_NODEFILE", "PBS_NODENUM", "PBS_TASKNUM",
+    "PBS_MOMPORT", "PBS_ENVIRONMENT", "PBS_QUEUE", "PBS_ARRAY*", "PBS_NUM_*", "PBS_NP", "PBS_O_*",
+)  # fmt: skip
+
 
 def pbs_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -> Allocation:
     """The allocation of the job that this process is part of.
@@ -134,4 +140,5 @@ SCHEDULER = Scheduler(
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
     psij_template="pbs.mustache",
+    not_inherited=lambda _order: _OF_A_JOB,
 )

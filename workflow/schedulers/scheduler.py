@@ -233,6 +233,9 @@ class Scheduler:
     nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
     # PSI/J submits its jobs by scripts of this template, a file beside the module; empty: a script of our own does.
     psij_template: str = ""
+    # Variables that must not come from the environment of the submission, where `wf` may run in a job: those of that
+    # job, and those that override options of the script. Names, or beginnings that end in `*`.
+    not_inherited: Callable[[JobOrder], Iterable[str]] = lambda _order: ()
     # Its own name for the queue; None: it chooses.
     queue: Callable[[AskedNodes], str | None] = lambda asked: asked.queue
     history: Callable[[str], Command] | None = None  # asks for jobs that the queue has forgotten

@@ -75,6 +75,22 @@ _CAUSES: dict[str, SchedulerCause] = {
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
+# sbatch(1), salloc(1) and srun(1), OUTPUT ENVIRONMENT VARIABLES. Not SLURM_CONF and others that say where Slurm is.
+_OF_A_JOB = (
+    "SLURM_JOB*", "SLURM_ARRAY_*", "SLURM_HET_*", "SLURM_NNODES", "SLURM_NODE*", "SLURM_NTASKS*", "SLURM_NPROCS",
+    "SLURM_TASK*", "SLURM_CPU*", "SLURM_GPU*", "SLURM_SHARDS*", "SLURM_GRES*", "SLURM_MEM_*", "SLURM_TRES_*",
+    "SLURM_DIST*", "SLURM_HINT", "SLURM_THREADS_PER_CORE", "SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_OVERCOMMIT",
+    "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERLAP", "SLURM_EXPORT_ENV", "SLURM_GET_USER_ENV", "SLURM_PROFILE",
+    "SLURM_NETWORK", "SLURM_STEP*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_GTIDS", "SLURM_SRUN_*", "SLURM_LAUNCH_*",
+    "SLURM_PTY_*", "SLURM_SUBMIT_*", "SLURM_RESTART_COUNT", "SLURM_TOPOLOGY_*", "SLURM_RLIMIT_*", "SLURM_UMASK",
+    "SLURM_PRIO_PROCESS", "SLURM_OOM_KILL_STEP", "SLURM_CONTAINER*", "SLURMD_*",
+)  # fmt: skip
+# sbatch(1), INPUT ENVIRONMENT VARIABLES: options that every script has, and those that make several jobs of one or let
+# sbatch wait for its end.
+_ALWAYS_SAID = (
+    "SBATCH_JOB_NAME", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE", "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_NO_KILL",
+    "SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_ARRAY_INX", "SBATCH_WAIT",
+)  # fmt: skip
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
 _HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode"]
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
@@ -206,6 +222,26 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
     if order.gpus and not any("gpu" in line for line in allocation.directives):
         yield f"--gpus-per-node={order.gpus}"
     yield from (line for line in allocation.directives if line != "--exclusive")
+
+
+def slurm_not_inherited(order: JobOrder) -> Iterator[str]:
+    """sbatch takes the environment as it is (`--export=ALL`). What salloc and srun have set describes another job.
+
+    Its memory or its GPUs would be taken for those of this job, by wf and by srun. Of options, environment variables
+    override those in the script: here what the plan has decided counts; what it leaves open stays the user's.
+    """
+    yield from _OF_A_JOB
+    yield from _ALWAYS_SAID
+    asked = order.allocation
+    said = {
+        "SBATCH_ACCOUNT": asked.account,
+        "SBATCH_CONSTRAINT": asked.constraints,
+        "SBATCH_GPUS_PER_NODE": order.gpus,
+        "SBATCH_PARTITION": slurm_partition(asked),
+        "SBATCH_QOS": asked.qos,
+        "SBATCH_RESERVATION": asked.reservation,
+    }
+    yield from (name for name, value in said.items() if value)
 
 
 def slurm_partition(allocation: AskedNodes) -> str | None:
@@ -340,6 +376,7 @@ SCHEDULER = Scheduler(
         "`sbatch --gpus-per-node={}`",
     ),
     psij_template="slurm.mustache",
+    not_inherited=slurm_not_inherited,
     queue=slurm_partition,
     history=lambda job: [*_HISTORY, f"--jobs={job}"],
     own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],

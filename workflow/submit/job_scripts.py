@@ -7,16 +7,18 @@ Flux's Python modules, and passes on little more than the number of nodes and th
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.detached import OUTPUT_FILE
 from workflow.schedulers.scheduler import JobOrder, SubmitCommand
-from workflow.schedulers.schedulers import scheduler_named
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.site_model import Site
 
 
@@ -77,6 +79,18 @@ SCRIPT_FILE = "job.sh"
 SUBMIT_S = 60.0
 
 
+def submit_environment(order: JobOrder, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a submit command, and with it the job, inherits: nothing of a job that the submission is made in.
+
+    A scheduler that nests needs it: its jobs are parts of the one around them.
+    """
+    nests = scheduler_named(order.allocation.scheduler).nests
+    schedulers = [] if nests else [scheduler_named(name) for name in SCHEDULERS]
+    without = {name for scheduler in schedulers for name in scheduler.not_inherited(order)}
+    beginnings = tuple(name[:-1] for name in without if name.endswith("*"))
+    return {key: value for key, value in environ.items() if key not in without and not key.startswith(beginnings)}
+
+
 def own_script(order: JobOrder) -> str:
     """The whole script."""
     scheduler = scheduler_named(order.allocation.scheduler)
@@ -97,7 +111,7 @@ def submit_own(order: JobOrder) -> str:
     try:
         script.write_text(own_script(order))
         script.chmod(0o755)
-        printed = _execute(command, script)
+        printed = _execute(command, script, submit_environment(order, os.environ))
     except OSError as error:
         raise NotSubmittedError(str(error)) from error
     assert command.accepted is not None, "PSI/J does not submit to it"
@@ -108,14 +122,14 @@ def submit_own(order: JobOrder) -> str:
     return str(accepted[-1])
 
 
-def _execute(command: SubmitCommand, script: Path) -> str:
+def _execute(command: SubmitCommand, script: Path, env: Mapping[str, str]) -> str:
     """What the submit command prints. Raises OSError when it cannot be executed, SubmissionRefusedError."""
     name = " ".join(command.words)
     words = [*command.words] if command.by_input else [*command.words, str(script)]
     try:
         answer = subprocess.run(
             words, input=script.read_text() if command.by_input else "", capture_output=True, encoding="utf-8",
-            errors="replace", timeout=SUBMIT_S,
+            errors="replace", timeout=SUBMIT_S, env=env,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise SubmissionRefusedError(f"{name} gave no answer within {SUBMIT_S:.0f} s") from None

@@ -28,7 +28,7 @@ from workflow.run.run_brief import read_brief
 from workflow.run.state import RunState
 from workflow.run.verdict.scheduler_words import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
-from workflow.schedulers.scheduler import JobWord
+from workflow.schedulers.scheduler import JobWord, Scheduler
 from workflow.schedulers.schedulers import scheduler_named
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
@@ -37,6 +37,7 @@ FORGOTTEN_S = 60.0
 ABSENT_LOOKS = 2
 # After an end was seen: so late events of another node may become visible.
 VISIBLE_S = 5.0
+_REQUEST_LESS = "; to request less: `wf cancel {}`, then change `allocation:` of the pipeline and start it again"
 _FIRST_S, _LONGEST_S = 2.0, 60.0
 
 
@@ -92,7 +93,7 @@ class JobTracker:
         """What has ended the job, by the scheduler's word."""
         if self.word is None or self.word.phase != "ended":
             return None
-        return scheduler_named(self.job.scheduler).cause_of(self.word.text)
+        return self._scheduler.cause_of(self.word.text)
 
     def _facts(self) -> Iterator[str]:
         if self.word is not None and self.word.phase == "ended":
@@ -115,7 +116,19 @@ class JobTracker:
             return f"{self.job.text}: the scheduler does not know it"
         if self.word is None:
             return f"waiting for {self.job.text} to start"
-        return f"{self.job.text}: {self.word.text}"
+        never = f": it may never start. See `{self._scheduler.command}`" if self.may_never_start else ""
+        return f"{self.job.text}: {self.word.text}{never}"
+
+    @property
+    def may_never_start(self) -> bool:
+        """Whether it waits for something that does not pass when other jobs end, by the scheduler's reason."""
+        if self.word is None or self.word.phase != "pending" or self.error or self.absent_since is not None:
+            return False
+        return any(words in self.word.reason for words in self._scheduler.never_starts)
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        return scheduler_named(self.job.scheduler)
 
 
 def no_job_text(job: JobRecord) -> str:
@@ -257,7 +270,7 @@ def follow_job(
             tracker = watch.look(ask=not has_supervisor)
             if not has_supervisor and tracker.text != said:
                 said = tracker.text
-                say(said)
+                say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.may_never_start else ""))
             if (end := tracker.end(time.monotonic())) is not None:
                 (lives,) = examine_leases([run_dir])
                 # While it lives, the run goes on; when it dies, its states end here.

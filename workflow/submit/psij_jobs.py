@@ -8,6 +8,7 @@ not asked for the state of a job (docs/decisions/0028-submission.md).
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from workflow.errors import RunError
 from workflow.installation import install_command
 from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.submit.job_scripts import NotSubmittedError, SubmissionRefusedError
+from workflow.submit.job_scripts import NotSubmittedError, SubmissionRefusedError, submit_environment
 
 if TYPE_CHECKING:
     import psij
@@ -137,7 +138,16 @@ def _executor(order: JobOrder, folder: Path) -> Any:
         generator.generate_submit_script(job, {**context, **script_lines(order)}, file)
 
     executor.generate_submit_script = generate
+    command = executor.get_submit_command
+    executor.get_submit_command = lambda job, script: [*_without_other_job(order), *command(job, script)]
     return executor
+
+
+def _without_other_job(order: JobOrder) -> list[str]:
+    """`env -u NAME …`: PSI/J gives its command the environment of this process."""
+    inherited = submit_environment(order, os.environ)
+    names = [word for name in os.environ if name not in inherited for word in ("-u", name)]
+    return ["env", *names] if names else []
 
 
 def script_lines(order: JobOrder) -> dict[str, list[str]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from workflow.run.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.slurm import read_slurm_jobs
@@ -99,3 +101,20 @@ def test_a_job_that_was_cancelled_says_so_as_the_cause_of_its_run() -> None:
     assert after((0, says("12|NODE_FAIL|None"))).cause == "node_lost"
     assert after((0, says("12|FAILED|2:0"))).cause is None
     assert after((0, says("12|RUNNING|None"))).cause is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("Priority", False),
+        ("Resources", False),
+        ("PartitionNodeLimit", True),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", True),
+    ],
+)
+def test_a_job_that_waits_for_what_does_not_pass_may_never_start(reason: str, never: bool) -> None:
+    tracker = JobTracker(JOB).take(says(f"12|PENDING|{reason}"), 0)
+    assert tracker.may_never_start is never
+    assert tracker.text.endswith(": it may never start. See `sinfo`") is never
+    assert not tracker.take(JobAnswer(error="down"), 1).may_never_start
+    assert not tracker.take(says("12|RUNNING|None"), 2).may_never_start
