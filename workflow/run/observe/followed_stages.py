@@ -104,20 +104,20 @@ class Follower:
         return TransportFaultFollower(self.plan.name, Tail(self.folder / "stderr.log"))
 
     @cached_property
-    def _words(self) -> LauncherWords:
+    def _rank_ends(self) -> RankEndFollower:
         # The launcher of a line of several stages writes elsewhere.
         launch = self.plan.launch
         patterns = LAUNCHERS[launch.launcher].end_patterns if launch.group is None else ()
-        return LauncherWords(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
+        return RankEndFollower(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
 
     @cached_property
     def _missed(self) -> MissedStreams:
         return MissedStreams(self.plan)
 
     @property
-    def said(self) -> Sequence[RanksEnded]:
+    def rank_ends(self) -> Sequence[RanksEnded]:
         """What its launcher has said of the ends of its ranks."""
-        return self._words.said
+        return self._rank_ends.found
 
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.
@@ -130,8 +130,8 @@ class Follower:
             self._polls.append(PlaneFollower(self.plan, Tail(self.folder / "stderr.log")).poll)
         if any(end.traits.over_network for end in self.plan.ends):
             self._polls.append(self._faults.poll)
-        if self._words.patterns:
-            self._polls.append(self._words.poll)
+        if self._rank_ends.patterns:
+            self._polls.append(self._rank_ends.poll)
         for end in self.plan.ends:
             live, counted = visibility(self.plan, end)
             if end.side == "write" and end.traits.contact_suffix and not (counted and by_evidence):
@@ -199,19 +199,19 @@ class Follower:
 
 
 @dataclass
-class LauncherWords:
+class RankEndFollower:
     """The words of one stage's launcher. `said`: all until now."""
 
     stage: str
     patterns: Sequence[EndPattern]
     tail: Tail
-    said: list[RanksEnded] = field(default_factory=list)
+    found: list[RanksEnded] = field(default_factory=list)
 
     def poll(self, now: float) -> Iterator[RanksEnded]:
         """The new lines as events."""
         for end in find_ends(self.tail.read(), self.patterns):
             event = RanksEnded(now, self.stage, end.cause, end.words, end.host, end.ranks, end.number)
-            self.said.append(event)
+            self.found.append(event)
             yield event
 
 
@@ -276,7 +276,7 @@ class FollowedStages:
     def end(self, stage: str) -> Sequence[RanksEnded]:
         """Follow a stage no longer. Returns what its launcher has said of the ends of its ranks."""
         del self._read[stage]
-        return self._followers.pop(stage).said
+        return self._followers.pop(stage).rank_ends
 
     def _since_last(self, stage: str, events: Iterable[Event], now: float) -> list[Event]:
         last, self._read[stage] = self._read[stage], now

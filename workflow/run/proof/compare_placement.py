@@ -18,7 +18,7 @@ from workflow.formatting import plural
 from workflow.launch.host_lists import is_same_host, short_host
 from workflow.run.events import NodeRanks
 from workflow.run.nodes.node_watch import RankSeen
-from workflow.run.proof.placement_probe import Company, NodeFound, PlannedStage, RankFound
+from workflow.run.proof.placement_probe import ConcurrentStages, NodeFound, PlannedStage, RankFound
 from workflow.spec.models.pipeline import ProofAspect, ProofByAspect, ProofPolicy, proof_policy
 
 Weight = Literal["error", "warning"]
@@ -38,7 +38,7 @@ def compare_placement(
     planned: Sequence[PlannedStage],
     found: Iterable[RankFound],
     nodes: Mapping[str, NodeFound],
-    company: Company,
+    concurrent: ConcurrentStages,
 ) -> list[PlacementDifference]:
     """All that differs. `nodes` are by host."""
     kinds = NodeKinds(nodes)
@@ -57,8 +57,8 @@ def compare_placement(
                 *_wrong_devices(plan, ranks),
             ]
         )
-    differences += _of_binding(_shared_cores(planned, by_stage, kinds, company))
-    differences += _of_binding(_shared_gpus(planned, by_stage, company))
+    differences += _of_binding(_shared_cores(planned, by_stage, kinds, concurrent))
+    differences += _of_binding(_shared_gpus(planned, by_stage, concurrent))
     return differences
 
 
@@ -214,7 +214,7 @@ def _shared_cores(
     planned: Sequence[PlannedStage],
     by_stage: Mapping[str, Mapping[int, RankFound]],
     kinds: NodeKinds,
-    company: Company,
+    concurrent: ConcurrentStages,
 ) -> list[PlacementDifference]:
     """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
     users: dict[str, dict[int, list[tuple[str, int]]]] = {}
@@ -232,7 +232,7 @@ def _shared_cores(
     for host, core, ranks in shared:
         for index, (stage, number) in enumerate(ranks):
             for other, its_rank in ranks[index + 1 :]:
-                if other == stage or company.may_meet(stage, other):
+                if other == stage or concurrent.may_overlap(stage, other):
                     text = f"core {core} of {host} has rank {number} of {stage} and rank {its_rank} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
     return [
@@ -242,7 +242,7 @@ def _shared_cores(
 
 
 def _shared_gpus(
-    planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], company: Company
+    planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], concurrent: ConcurrentStages
 ) -> list[PlacementDifference]:
     users: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
     for plan in planned:
@@ -254,7 +254,7 @@ def _shared_gpus(
     for (host, _, device), ranks in sorted(users.items()):
         for index, (stage, number) in enumerate(ranks):
             for other, its in ranks[index + 1 :]:
-                if other == stage or company.may_meet(stage, other):
+                if other == stage or concurrent.may_overlap(stage, other):
                     text = f"GPU {device} of {host} is seen by rank {number} of {stage} and rank {its} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
     return [

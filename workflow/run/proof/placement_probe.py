@@ -68,7 +68,7 @@ class PlannedStage:
         return self.gpus[rank % self.ranks_per_node] if self.gpus else ()
 
 
-class Company:
+class ConcurrentStages:
     """Which stages may run at the same time: those of which none waits for the end of the other."""
 
     def __init__(self, starts_after: Mapping[str, Sequence[str]]) -> None:
@@ -77,11 +77,11 @@ class Company:
             self._find(stage, starts_after)
 
     @classmethod
-    def of(cls, plan: Plan) -> Company:
+    def of(cls, plan: Plan) -> ConcurrentStages:
         """Of the stages of a plan."""
         return cls({stage.name: stage.starts_after for stage in plan.stages})
 
-    def may_meet(self, one: str, other: str) -> bool:
+    def may_overlap(self, one: str, other: str) -> bool:
         """Whether they may run at the same time."""
         return one not in self._before[other] and other not in self._before[one]
 

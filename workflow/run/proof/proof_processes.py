@@ -40,7 +40,7 @@ class ProofDeadlines:
         """It runs; the first call counts."""
         self._begun.setdefault(name, now)
 
-    def hear(self, name: str, now: float) -> None:
+    def note_answer(self, name: str, now: float) -> None:
         """A rank of this line has answered."""
         self._moved[name] = now
 
@@ -76,7 +76,7 @@ class ShortProcess:
     ended_s: float | None = None
     rest: bytes = b""
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         """The last line of its standard error that says anything."""
         with contextlib.suppress(OSError):
             lines = self.log.read_bytes()[-4096:].decode(errors="replace").splitlines()
@@ -84,21 +84,21 @@ class ShortProcess:
         return ""
 
 
-Heard = Callable[[ShortProcess, float, bytes], None]
-Enough = Callable[[list[ShortProcess]], bool]
+OnLine = Callable[[ShortProcess, float, bytes], None]
+IsEnough = Callable[[list[ShortProcess]], bool]
 
 
 def run_short(
     units: Iterable[Sequence[ShortProcess]],
     run_dir: Path,
     give_up: threading.Event,
-    heard: Heard,
-    is_enough: Enough,
+    on_line: OnLine,
+    is_enough: IsEnough,
 ) -> None:
     """Run them until all have ended, or `give_up` is set: at most AT_ONCE at a time, those of a unit together. All that
     run are killed when `is_enough` returns True.
 
-    `heard` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
+    `on_line` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
     """
     begin = time.monotonic()
     waiting = deque(units)
@@ -115,7 +115,7 @@ def run_short(
                             selector.register(started.stdout, selectors.EVENT_READ, started.pid)
                 for key, _ in selector.select(_TICK_S):
                     process, started = running[key.data]
-                    if _read(process, key.fd, time.monotonic() - begin, heard):
+                    if _read(process, key.fd, time.monotonic() - begin, on_line):
                         selector.unregister(key.fileobj)
                         process.code = started.wait()
                         process.ended_s = time.monotonic() - begin
@@ -154,14 +154,14 @@ def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | No
             return None
 
 
-def _read(process: ShortProcess, descriptor: int, now: float, heard: Heard) -> bool:
+def _read(process: ShortProcess, descriptor: int, now: float, on_line: OnLine) -> bool:
     """Take what has come; True at its end."""
     with contextlib.suppress(BlockingIOError):
         while data := os.read(descriptor, _PIPE_BYTES):
             *lines, process.rest = (process.rest + data).split(b"\n")
             for line in lines:
                 process.lines.append((now, line))
-                heard(process, now, line)
+                on_line(process, now, line)
         return True
     return False
 
