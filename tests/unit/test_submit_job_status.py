@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from workflow.plan.plan_model import Plan
 from workflow.run.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.slurm import read_slurm_jobs
+from workflow.submit import job_status
 from workflow.submit.job_status import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
 JOB = JobRecord("slurm", "shock-ab12", "12")
@@ -118,3 +123,16 @@ def test_a_job_that_waits_for_what_does_not_pass_may_never_start(reason: str, ne
     assert tracker.text.endswith(": it may never start. See `sinfo`") is never
     assert not tracker.take(JobAnswer(error="down"), 1).may_never_start
     assert not tracker.take(says("12|RUNNING|None"), 2).may_never_start
+
+
+def test_a_run_whose_job_may_never_start_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = JobTracker(JOB).take(says("12|PENDING|PartitionNodeLimit"), 0)
+    state = SimpleNamespace(finished=None, started=None)
+    monkeypatch.setattr(job_status, "follow", lambda *_: (each for each in [state, state]))
+    monkeypatch.setattr(job_status.JobWatch, "look", lambda *_, **__: waits)
+    monkeypatch.setattr(job_status, "settle_job", lambda *_: "")
+    said = list[str]()
+    list(job_status.follow_job(tmp_path / "shock-1", cast(Plan, None), JOB, said.append))
+    (text,) = said
+    assert text.startswith("slurm job 12: PENDING (PartitionNodeLimit): it may never start. See `sinfo`; to request")
+    assert "`wf cancel shock-1`" in text
