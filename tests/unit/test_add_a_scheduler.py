@@ -23,7 +23,7 @@ from workflow.plan.allocation_check import allocation_problems
 from workflow.run.events import Interrupted, SchedulerSaid
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.run_brief import read_brief
-from workflow.schedulers.job_questions import SchedulerQuestion
+from workflow.schedulers.job_questions import OwnJobQuestion
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
 from workflow.site.load_site import generic_site, load_site
@@ -145,7 +145,7 @@ def test_its_words_are_the_verdict_of_a_run_whose_job_has_ended(
 )
 def test_its_words_are_the_verdict_of_a_run_inside_of_the_job(line: str, text: str, fake: FakeScheduler) -> None:
     says(fake, line)
-    question = SchedulerQuestion("cobalt", "12")
+    question = OwnJobQuestion("cobalt", "12")
     question.ask()
     answer = question._answers.get(timeout=20)
     run = Run(chain("sst", stop=20), job="12", source="cobalt").open_all().feed(Interrupted(5, "SIGTERM"))

@@ -1,4 +1,8 @@
-"""What is to be launched, and the line that a launcher makes of it. A new launcher gets all that it needs from here."""
+"""What is to be launched, and the line that a launcher makes of it. A new launcher gets all that it needs from here.
+
+A launcher gives all ranks of a line one environment. Where they need different ones, for GPUs or network adapters, each
+rank starts through a script of a few lines, which sets its variables by its number on its node and becomes the program.
+"""
 
 from __future__ import annotations
 

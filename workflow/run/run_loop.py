@@ -75,7 +75,7 @@ from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
 from workflow.run.verdict.end_causes import first_end
-from workflow.schedulers.job_questions import SchedulerQuestion
+from workflow.schedulers.job_questions import OwnJobQuestion
 
 if TYPE_CHECKING:
     from workflow.run.nodes.node_guards import NodeGuards
@@ -111,7 +111,7 @@ class RunLoop:
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = self.make_guards()
-        self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
+        self.scheduler = OwnJobQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))

@@ -87,30 +87,30 @@ def nodes_up(scheduler: str, queue: str | None, query: Query = ask_slowly) -> in
         return None
 
 
-# For one question, and for all of them.
-DEADLINE_S = 3.0
+# Of a job about itself: for one question, and for all of them.
+OWN_ANSWER_S = 3.0
 _PAUSE_S = 0.1
 
 
-class Answer(NamedTuple):
+class OwnJobState(NamedTuple):
     """The state of a job in the scheduler's word, and the part of its answer that says so."""
 
     state: str
     raw: str
 
 
-class SchedulerQuestion:
+class OwnJobQuestion:
     """The question about one job. Nobody waits for the answer: `take` gives it when it has come."""
 
-    def __init__(self, source: Source, job: str, query: Query = lambda command: ask(command, DEADLINE_S)) -> None:
+    def __init__(self, source: Source, job: str, query: Query = lambda command: ask(command, OWN_ANSWER_S)) -> None:
         self._source, self._job, self._query = source, job, query
-        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._answers: SimpleQueue[OwnJobState] = SimpleQueue()
 
     def ask(self) -> None:
         """Begin to ask."""
         threading.Thread(target=self._ask, name="scheduler", daemon=True).start()
 
-    def take(self) -> Answer | None:
+    def take(self) -> OwnJobState | None:
         """The answer, once."""
         try:
             return self._answers.get_nowait()
@@ -118,23 +118,23 @@ class SchedulerQuestion:
             return None
 
     def _ask(self) -> None:
-        command = command_of(self._source, self._job)
+        command = own_job_command(self._source, self._job)
         if command is None:
             return
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + OWN_ANSWER_S
         while True:
             try:
-                answer = to_answer(self._source, self._job, self._query(command))
+                answer = to_own_state(self._source, self._job, self._query(command))
                 break
             except QueryError as error:
-                answer = Answer("unknown", str(error))
+                answer = OwnJobState("unknown", str(error))
             if time.monotonic() + _PAUSE_S >= deadline:
                 break
             time.sleep(_PAUSE_S)
         self._answers.put(answer)
 
 
-def command_of(source: Source, job: str) -> Sequence[str] | None:
+def own_job_command(source: Source, job: str) -> Sequence[str] | None:
     """What prints the state of a job, asked by the job itself; None for a source that has no jobs."""
     if source not in SCHEDULERS:
         return None
@@ -142,11 +142,11 @@ def command_of(source: Source, job: str) -> Sequence[str] | None:
     return (scheduler.own_job or scheduler.of_job)(job)
 
 
-def to_answer(source: Source, job: str, text: str) -> Answer:
+def to_own_state(source: Source, job: str, text: str) -> OwnJobState:
     """What the command has printed. A text that is not understood is the state itself."""
     scheduler = scheduler_named(source)
     words = [word for word in (scheduler.read_own or scheduler.read)(text) if same_job(job, word)]
     if not words:
         said = " ".join(text.split())[:200]
-        return Answer(said or "unknown", said)
-    return Answer(words[-1].text, words[-1].raw)
+        return OwnJobState(said or "unknown", said)
+    return OwnJobState(words[-1].text, words[-1].raw)
