@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
-from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.redaction import SecretMissingError, read_secrets
 from workflow.site.availability import other_machine, start_look_up
 from workflow.site.need_model import ProgramNeed, StageNeed
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
     from workflow.site.need_model import NeedState
     from workflow.site.site_model import Site
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
     from workflow.spec.origins import Origins
 
 
 def look_up_needs(loaded: Loaded, plan: Plan) -> list[NeedState]:
     """Whether this machine has what each stage needs. Starts one process for each Python besides that of wf."""
-    return start_look_up(stage_needs(plan, complete_pipeline(loaded)))()
+    return start_look_up(stage_needs(plan, loaded.completed))()
 
 
 def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
@@ -41,7 +40,7 @@ def start_preflight(loaded: Loaded, plan: Plan, site: Site, run: bool = False) -
 
     `run`: the launchers are started here, also those that start ranks on other machines.
     """
-    pipeline = complete_pipeline(loaded)
+    pipeline = loaded.completed
     origins = pipeline.origins
     if why := other_machine(site):
         message = (

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.added_launcher import add_launcher
 from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
-from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.report.report_files import compute_report
 from workflow.run.events import StageCpu, StageExited, StageStarted
@@ -111,7 +111,7 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
         path = request.programs[0].argv[0]
         return LaunchLine(["cat", path], {path: lambda: f"{request.own_hosts}"})
 
-    monkeypatch.setitem(LAUNCHERS, "show", Launcher(line, executable="show"))
+    add_launcher(monkeypatch, "show", Launcher(line, executable="show"))
     nodes = Placement(nodes=[(1, 3)], ranks_per_node=1, cores=[], cores_per_rank=0)
     launch = LaunchPlan(launcher="show", executable="show")
     stage = make_stage("md", ["${{ run.dir }}/hosts"], launch=launch, ranks=2, placement=nodes)

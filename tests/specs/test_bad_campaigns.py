@@ -26,7 +26,7 @@ from workflow.plan.plan_model import Plan
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
 from workflow.spec import shipped
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.overlay import Setting
 
 HERE = Path(__file__).parent

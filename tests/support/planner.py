@@ -10,7 +10,8 @@ from workflow.plan.make import make_plan
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 COMPONENTS = Path(__file__).parents[1] / "specs/components"
 SITE = Site(

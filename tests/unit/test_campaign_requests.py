@@ -22,7 +22,7 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.overlay import Setting
 
 SITE = Site(

@@ -12,7 +12,8 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import StartContext
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 
 def no_plan(_: Loaded, site: Site) -> Plan:

@@ -103,11 +103,14 @@ def test_help_lists_every_verb_with_its_whole_summary(
     monkeypatch.setattr("sys.argv", ["wf", *words.split()])
     main()
     lines = capsys.readouterr().out.splitlines()
-    group: click.Command = wf
+    context = click.Context(wf)
+    group: click.Command | None = wf
     for word in words.split()[:-1]:
-        group = wf.commands[word]
+        group = wf.get_command(context, word)
     assert isinstance(group, click.Group)
-    for name, verb in group.commands.items():
+    for name in group.list_commands(context):
+        verb = group.get_command(context, name)
+        assert verb is not None
         (line,) = [line for line in lines if re.match(rf"  {name} ", line)]
         summary = line[2 + len(name) :].strip()
         assert summary.endswith(".") and not summary.endswith("..."), line

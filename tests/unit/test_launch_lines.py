@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import workflow
+from tests.support.added_launcher import add_launcher
 from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, NodeFacts, RankedProgram, RankLayout
@@ -239,7 +240,7 @@ def test_a_new_launcher_is_one_entry_of_the_table(
     def line(request: LaunchRequest) -> LaunchLine:
         return LaunchLine([request.executable, *request.arguments, str(request.ranks), *request.programs[0].argv])
 
-    monkeypatch.setitem(LAUNCHERS, "throw", Launcher(line, executable="throw"))
+    add_launcher(monkeypatch, "throw", Launcher(line, executable="throw"))
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites/own.yaml").write_text("site: own\nsummary: mine\nlauncher: throw\nlauncher_args: [far]\n")
     monkeypatch.setenv("WF_CONFIGS", str(tmp_path))

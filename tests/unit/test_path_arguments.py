@@ -15,7 +15,7 @@ import workflow
 import workflow.api
 import workflow.stage
 from tests.support.sample_run import write_sample
-from workflow.api import start_run
+from workflow.api.runs import start_run
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError, SpecError
 

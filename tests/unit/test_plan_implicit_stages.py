@@ -9,7 +9,6 @@ import pytest
 from tests.support.planner import COMPONENTS, Planner, end_of
 from workflow.errors import SpecError
 from workflow.plan.explain import explain_key
-from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.site.site_model import Site
 from workflow.spec import shipped
 
@@ -124,7 +123,7 @@ def test_it_is_explained_where_it_was_asked_for(plan_of: Planner) -> None:
     plan = plan_of(TAPPED % "sst")
     said = explain_key(loaded, plan, "stages.more")
     assert "a tap of stream positions: streams.positions.tap.more (" in said
-    assert complete_pipeline(loaded).origins.place("stages.more.with.path")[1] == 13
+    assert loaded.completed.origins.place("stages.more.with.path")[1] == 13
     assert plan_of(TAPPED % "sst", sets=("streams.positions.tap.more.every=5",)).stage(
         "positions-relay"
     ).parameters == {"every": [5, 1]}

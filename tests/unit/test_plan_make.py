@@ -17,7 +17,7 @@ from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 
 OPTIONS: list[dict[str, Any]] = [
     {},

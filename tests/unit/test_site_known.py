@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.planner import CHAIN, COMPONENTS, HEAD
-from workflow.api import make_plan
-from workflow.api.plans import find_site
+from workflow.api.plans import find_site, make_plan
 from workflow.cli.json_output import SiteList
 from workflow.cli.main import wf
 from workflow.errors import RunError, SpecError, WfError
@@ -18,7 +17,8 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.site.known_sites import better_site, detected_sites, known_sites, site_for, site_here
 from workflow.site.load_site import load_site
 from workflow.spec import shipped
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.submit.submission import check_submission
 
 LOCAL = Allocation("local", "", (Host("laptop", 2),))

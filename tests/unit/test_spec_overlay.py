@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import make_plan
+from workflow.api.plans import make_plan
 from workflow.errors import SpecError
 from workflow.spec import shipped
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 SPECS = Path(__file__).parents[1] / "specs"
 HEAD = """

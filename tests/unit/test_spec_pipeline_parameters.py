@@ -14,7 +14,8 @@ from workflow.plan.plan_model import Plan
 from workflow.provenance.plan_files import examine_plan
 from workflow.report.show.plan_tables import parameters_line, plan_parameter_table
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.overlay import Setting
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 

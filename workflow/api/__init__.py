@@ -5,50 +5,44 @@
     plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))  # no process, no file written
     report = run_pipeline("pipeline.yaml")  # runs it, returns the report
 
-Paths are given as text or as any path object.
+Paths are given as text or as any path object. The names below are loaded on first use.
 """
 
 from __future__ import annotations
 
-from workflow.api.archives import archive_campaign, archive_run, look_at
-from workflow.api.calibrations import calibrate_site
-from workflow.api.campaigns import (
-    campaign_status,
-    compare_campaigns,
-    detach_campaign,
-    plan_campaign,
-    report_campaign,
-    run_campaign,
-)
-from workflow.api.gates import GateVersion, gate_campaign
-from workflow.api.plans import forecast_plan, make_plan, notes_on, portable_plan
-from workflow.api.replays import load_replay
-from workflow.api.runs import create_run, detach_run, read_report, run_pipeline, start_run
-from workflow.spec.load import Loaded, load_pipeline
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "GateVersion",
-    "Loaded",
-    "archive_campaign",
-    "archive_run",
-    "calibrate_site",
-    "campaign_status",
-    "compare_campaigns",
-    "create_run",
-    "detach_campaign",
-    "detach_run",
-    "forecast_plan",
-    "gate_campaign",
-    "load_pipeline",
-    "load_replay",
-    "look_at",
-    "make_plan",
-    "notes_on",
-    "plan_campaign",
-    "portable_plan",
-    "read_report",
-    "report_campaign",
-    "run_campaign",
-    "run_pipeline",
-    "start_run",
-]
+_MODULES = {
+    "GateVersion": "workflow.api.gates",
+    "Loaded": "workflow.spec.loaded_pipeline",
+    "archive_campaign": "workflow.api.archives",
+    "archive_run": "workflow.api.archives",
+    "calibrate_site": "workflow.api.calibrations",
+    "campaign_status": "workflow.api.campaigns",
+    "compare_campaigns": "workflow.api.campaigns",
+    "create_run": "workflow.api.runs",
+    "detach_campaign": "workflow.api.campaigns",
+    "detach_run": "workflow.api.runs",
+    "forecast_plan": "workflow.api.plans",
+    "gate_campaign": "workflow.api.gates",
+    "load_pipeline": "workflow.spec.load",
+    "load_replay": "workflow.api.replays",
+    "look_at": "workflow.api.archives",
+    "make_plan": "workflow.api.plans",
+    "notes_on": "workflow.api.plans",
+    "plan_campaign": "workflow.api.campaigns",
+    "portable_plan": "workflow.api.plans",
+    "read_report": "workflow.api.runs",
+    "report_campaign": "workflow.api.campaigns",
+    "run_campaign": "workflow.api.campaigns",
+    "run_pipeline": "workflow.api.runs",
+    "start_run": "workflow.api.runs",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module 'workflow.api' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import SpecError, WfError, to_notes
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_directory import Schedule
@@ -219,7 +219,6 @@ def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], site
     """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.plan.stage_needs import stage_needs
-    from workflow.plan.topology.implicit_stages import complete_pipeline
 
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
@@ -229,7 +228,7 @@ def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], site
     for trial in planned.ready:
         machine = machines[trial.key]
         # Most trials need the same: the answer takes longer than the plan.
-        needs = machine.site, repr(stage_needs(trial.plan, complete_pipeline(trial.loaded)))
+        needs = machine.site, repr(stage_needs(trial.plan, trial.loaded.completed))
         if needs not in asked:
             asked.add(needs)
             warnings += refuse_missing(trial.loaded, trial.plan, machine)

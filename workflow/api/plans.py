@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workflow import __version__
 from workflow.errors import SpecError
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
         SpecError: all that is wrong, with places in the pipeline file.
     """
     from workflow.plan.make import make_plan as decide
-    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.operator_probe import operators_of
 
     if site is None:
         site = find_site(loaded)
     compresses = any(stage.output.compression for stage in loaded.spec.stages.values())
-    built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent) if compresses else {}
+    built = operators_of(loaded.completed.spec, loaded.path.parent) if compresses else {}
 
     def plan_for(machine: Site) -> Plan:
         return decide(loaded, machine, python=loaded.python or sys.executable, wf_version=__version__, built=built)
@@ -135,9 +134,8 @@ def show_warnings(warnings: list[Problem]) -> None:
 def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
     """The advice on a plan as notes, with their places in the pipeline file."""
     from workflow.plan.plan_notes import located
-    from workflow.plan.topology.implicit_stages import complete_pipeline
 
-    return located(plan.advice, complete_pipeline(loaded).origins)
+    return located(plan.advice, loaded.completed.origins)
 
 
 def job_notes(plan: Plan, site: Site) -> list[Problem]:

@@ -16,7 +16,8 @@ from workflow.plan.topology.replayed_pipeline import (
     default_stages,
     replayed,
 )
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan

@@ -20,7 +20,8 @@ from workflow.api.plans import (
     show_warnings,
 )
 from workflow.errors import Problem, SpecError
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 if TYPE_CHECKING:
     from workflow.launch.allocation import Allocation

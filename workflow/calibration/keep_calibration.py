@@ -21,7 +21,7 @@ from workflow.site.discover import discover_allocation
 from workflow.site.known_sites import site_here
 from workflow.site.load_site import load_site, read_site_file
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.models.pipeline import AUTO_SITE
 from workflow.spec.shipped import is_path
 

@@ -19,7 +19,8 @@ from workflow.report.report_files import compute_report
 from workflow.run.run_directory import create_run_dir
 from workflow.run.supervisor import supervise
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 
 # A run that hangs is ended after this; those of a calibration take seconds.
 DEADLINES = "deadlines: {start: 60 s, step: 60 s, run: 5 min}"

@@ -193,7 +193,7 @@ def _has_keys(model: Any, path: KeyPath) -> bool:
     return model_at(model, path) is not None or model_at(model, (*path, "NAME")) is not None
 
 
-def script(shell: str, group: click.Group) -> str:
+def script(shell: str, group: click.Command) -> str:
     """The completion script of a shell. No space follows a key that goes on (`stages.`, `ranks=`)."""
     from click.shell_completion import get_completion_class
 

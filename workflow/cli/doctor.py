@@ -28,7 +28,7 @@ from workflow.installation import install_command
 if TYPE_CHECKING:
     from workflow.report.show.text_table import Column
     from workflow.site.site_model import Site
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
 
 PROBE_TIMEOUT_S = 30
 
@@ -252,8 +252,7 @@ def _surprises() -> list[Finding]:
 
 def _stages(loaded: Loaded, site: Site) -> list[Finding]:
     """What the stages of a pipeline need here."""
-    from workflow.api import make_plan
-    from workflow.plan.topology.implicit_stages import complete_pipeline
+    from workflow.api.plans import make_plan
     from workflow.preflight import look_up_needs, preflight, to_problems
     from workflow.site.availability import other_machine
 
@@ -263,7 +262,7 @@ def _stages(loaded: Loaded, site: Site) -> list[Finding]:
             Finding(f"site {site.site}", "note", each.message, each.hint, problem=each)
             for each in preflight(loaded, plan, site)
         ]
-    origins = complete_pipeline(loaded).origins
+    origins = loaded.completed.origins
     found = []
     for each in look_up_needs(loaded, plan):
         problem = next(iter(to_problems([each], origins)), None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from workflow.cli.completion import complete_component
+from workflow.cli.completion import complete_component, script
 from workflow.cli.options import GivenPipeline, json_option, wide_option
 from workflow.errors import EXIT_BAD_INPUT
 
@@ -57,6 +57,16 @@ def doctor(pipeline: Path | None, as_json: bool) -> None:
     else:
         show_findings(findings, pipeline)
     sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script for shell completion.
+
+    Use it as `eval "$(wf completion bash)"`.
+    """
+    click.echo(script(shell, click.get_current_context().find_root().command))
 
 
 @click.command()

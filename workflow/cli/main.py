@@ -13,17 +13,6 @@ import sys
 import click
 
 from workflow import __version__
-from workflow.cli.archive_verbs import archive, archive_of_campaign
-from workflow.cli.calibration_verbs import calibrate
-from workflow.cli.campaign_verbs import campaign
-from workflow.cli.clean_verb import clean
-from workflow.cli.completion import script
-from workflow.cli.drawing_verbs import graph, look
-from workflow.cli.installation_verbs import components, doctor, schema
-from workflow.cli.pipeline_verbs import check, init, plan, replay, run
-from workflow.cli.result_verbs import compare, logs, report
-from workflow.cli.run_verbs import cancel, events, explain, note, runs, status, watch
-from workflow.cli.site_verbs import site, sites
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
 
@@ -44,24 +33,43 @@ def wf() -> None:
         raise WfError("the current directory has been removed", "change to another one: `cd`") from None
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print a script for shell completion.
-
-    Use it as `eval "$(wf completion bash)"`.
-    """
-    click.echo(script(shell, wf))
-
-
-campaign.add_command(archive_of_campaign)
-# Sections and order are those of `wf --help`.
+# Sections and order are those of `wf --help`: verb → the module beside this one that defines it.
 SECTIONS = {
-    "Write a pipeline": (init, check, plan, graph, components, schema),
-    "Run it": (run, watch, status, explain, events, cancel, replay),
-    "Look at results": (logs, report, compare, look, runs, note, archive, clean),
-    "Run it many times": (campaign,),
-    "Machines": (doctor, sites, site, calibrate, completion),
+    "Write a pipeline": {
+        "init": "pipeline_verbs",
+        "check": "pipeline_verbs",
+        "plan": "pipeline_verbs",
+        "graph": "drawing_verbs",
+        "components": "installation_verbs",
+        "schema": "installation_verbs",
+    },
+    "Run it": {
+        "run": "pipeline_verbs",
+        "watch": "run_verbs",
+        "status": "run_verbs",
+        "explain": "run_verbs",
+        "events": "run_verbs",
+        "cancel": "run_verbs",
+        "replay": "pipeline_verbs",
+    },
+    "Look at results": {
+        "logs": "result_verbs",
+        "report": "result_verbs",
+        "compare": "result_verbs",
+        "look": "drawing_verbs",
+        "runs": "run_verbs",
+        "note": "run_verbs",
+        "archive": "archive_verbs",
+        "clean": "clean_verb",
+    },
+    "Run it many times": {"campaign": "campaign_verbs"},
+    "Machines": {
+        "doctor": "installation_verbs",
+        "sites": "site_verbs",
+        "site": "site_verbs",
+        "calibrate": "calibration_verbs",
+        "completion": "installation_verbs",
+    },
 }
 for title, verbs in SECTIONS.items():
     wf.add_section(title, verbs)

@@ -97,7 +97,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
     Raises SpecError for mistakes.
     """
-    from workflow.api import notes_on
+    from workflow.api.plans import notes_on
     from workflow.api.runs import plan_run
     from workflow.preflight import preflight
 
@@ -145,8 +145,7 @@ def plan(
 
     PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
-    from workflow.api import forecast_plan, notes_on, portable_plan
-    from workflow.api.plans import job_notes, show_warnings
+    from workflow.api.plans import forecast_plan, job_notes, notes_on, portable_plan, show_warnings
     from workflow.api.runs import plan_run
 
     check_strategy_options(strategies, blocks, shape)
@@ -235,9 +234,8 @@ def run(
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
     submitted as one job, which continues without this terminal.
     """
-    from workflow.api import detach_run
     from workflow.api.plans import show_warnings
-    from workflow.api.runs import plan_run, run_planned_here, submit_planned
+    from workflow.api.runs import detach_run, plan_run, run_planned_here, submit_planned
 
     if no_probe:
         given = replace(given, sets=(*given.sets, "proof=off"))

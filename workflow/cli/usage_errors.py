@@ -33,8 +33,9 @@ def _typed(group: click.Group, words: list[str]) -> tuple[click.Command, str]:
     verb: click.Command = group
     path = "wf"
     for word in words:
-        if isinstance(verb, click.Group) and word in verb.commands:
-            verb, path = verb.commands[word], f"{path} {word}"
+        named = verb.get_command(click.Context(verb), word) if isinstance(verb, click.Group) else None
+        if named is not None:
+            verb, path = named, f"{path} {word}"
     return verb, path
 
 

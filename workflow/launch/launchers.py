@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
-from workflow.launch import direct, flux_run, jsrun, mpiexec, openmpi, pals, srun
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 
 # The program is started as it is; and what a site's file means that names no launcher.
 DIRECT, DEFAULT = "none", "mpiexec"
-LAUNCHERS: dict[str, Launcher] = {
-    DIRECT: direct.LAUNCHER,
-    "mpiexec": mpiexec.LAUNCHER,
-    "pals": pals.LAUNCHER,
-    "openmpi": openmpi.LAUNCHER,
-    "srun": srun.LAUNCHER,
-    "jsrun": jsrun.LAUNCHER,
-    "flux": flux_run.LAUNCHER,
+
+
+# Name → the module beside this one.
+MODULES = {
+    DIRECT: "direct",
+    "mpiexec": "mpiexec",
+    "pals": "pals",
+    "openmpi": "openmpi",
+    "srun": "srun",
+    "jsrun": "jsrun",
+    "flux": "flux_run",
 }
+
+
+class _Launchers(Mapping[str, Launcher]):
+    """Name → the `LAUNCHER` of its module, which is imported when it is asked for: most sites have one launcher."""
+
+    def __getitem__(self, name: str) -> Launcher:
+        launcher: Launcher = import_module(f"workflow.launch.{MODULES[name]}").LAUNCHER
+        return launcher
+
+    def __contains__(self, name: object) -> bool:
+        return name in MODULES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+LAUNCHERS = _Launchers()
 
 
 def known_launcher(name: str) -> str:

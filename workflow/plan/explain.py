@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from workflow.errors import WfError
 from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
-from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.spec.loaded_pipeline import CompletePipeline
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
 
 
 def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
@@ -24,7 +23,7 @@ def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
         WfError: there is no such key; the message names near ones.
     """
     lines = []
-    pipeline = complete_pipeline(loaded)
+    pipeline = loaded.completed
     data = _with_defaults_of_components(pipeline)
     if plan.allocation is not None and data["allocation"] is None:
         data["allocation"] = AllocationRequest().model_dump(mode="json", by_alias=True)

@@ -29,16 +29,15 @@ from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_strea
 from workflow.plan.streams.output_parameters import check_output_policies, check_step_outputs, name_in_directory
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
-from workflow.plan.topology.declared_stages import declared_stages
+from workflow.plan.topology.declared_stages import declared_stages, explain_implicit_stages
 from workflow.plan.topology.failure_units import plan_restarts
-from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
-from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
+from workflow.plan.topology.ports import join_streams, pass_on, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
 
 if TYPE_CHECKING:
     from workflow.site.site_model import Site
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
 
 
 def make_plan(
@@ -58,7 +57,7 @@ def make_plan(
     Raises:
         SpecError: all mistakes found, with their places.
     """
-    pipeline = complete_pipeline(loaded)
+    pipeline = loaded.completed
     spec, origins = pipeline.spec, pipeline.origins
     problems = Problems(origins)
     notes = Notes(problems)

@@ -31,7 +31,7 @@ Coupling = Literal["live", "after"]
 class PlanPart(BaseModel):
     """Settings that every part of the plan shares."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     # Fields that few plans have: left out of the text of the others.
     rare: ClassVar[tuple[str, ...]] = ()
 

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow.plan.make import make_plan
-from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.site.machine import ALLOCATOR_VARIABLES
 from workflow.site.site_model import Site
+from workflow.spec.loaded_pipeline import CompletePipeline
 from workflow.spec.models.component import Component
 
 if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
 
 PORTABLE_PLAN_VERSION = 1
 # Paths that no machine has, each with the placeholder that takes its place in the end.
@@ -61,7 +60,7 @@ def portable_plan(loaded: Loaded, site: Site, stated: Collection[str]) -> str:
     plan = make_plan(moved, machine, python=_PYTHON, wf_version="")
     found = plan.model_dump(mode="json", exclude={**_LEFT_OUT, **_PLACES})
     if not _OF_MEMORY.issubset(stated):
-        _hide_memory(found["stages"], complete_pipeline(moved))
+        _hide_memory(found["stages"], moved.completed)
     whole = {"portable_plan": PORTABLE_PLAN_VERSION, **found}
     return json.dumps(_with_placeholders(whole), indent=2, ensure_ascii=False) + "\n"
 

@@ -23,7 +23,7 @@ from workflow.provenance.provenance_model import (
 )
 from workflow.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.replace_file import replace_file
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 
 # In all: a start does not wait for more than some 10 ms. `wf archive` reads the rest.
 LARGEST_READ = 8 << 20

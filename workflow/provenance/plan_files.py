@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.site.load_site import site_files
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.shipped import SHIPPED, find_config
 
 # The Python modules of the user's own that programs import, found beside them: by the names that they import.

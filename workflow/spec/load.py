@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
 from workflow.spec.component_files import component_dir
-from workflow.spec.models.component import Component
-from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, StageSpec
+from workflow.spec.loaded_pipeline import Loaded
+from workflow.spec.models.pipeline import StageSpec
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
 from workflow.spec.pipeline_parameters import unused_parameters
@@ -23,36 +21,6 @@ from workflow.spec.yaml_tree.node import Node, plain
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A pipeline file that was read and checked. The plan is made from this and the site."""
-
-    spec: PipelineSpec = field(repr=False)
-    path: Path
-    """Absolute."""
-    text: bytes = field(repr=False)
-    """The file as given."""
-    components: dict[str, Component] = field(repr=False)
-    """By name; those that are used."""
-    component_dirs: dict[str, Path] = field(repr=False)
-    """Component name → the folder of its program, absolute."""
-    parameters: dict[str, dict[str, Any]] = field(repr=False)
-    """Stage or tap → its component's parameters, complete: defaults filled in, seconds and bytes, files absolute."""
-    engines: dict[str, Engine] = field(repr=False)
-    """Stream → what its `via` names."""
-    presets: dict[str, Engine] = field(repr=False)
-    """What a `via` may name → the engine: those that the streams use, and `sst` where pipes or taps need it."""
-    templates: dict[str, dict[str, str]] = field(repr=False)
-    """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
-    origins: Origins = field(repr=False)
-    options: tuple[str, ...] = ()
-    """What was laid over the file, as options of `wf run`."""
-    warnings: tuple[Problem, ...] = ()
-    """What does not keep it from running."""
-    python: str = ""
-    """The Python that executes components, absolute; empty: that of wf."""
 
 
 def load_pipeline(

@@ -19,7 +19,7 @@ from workflow.provenance.collect import host_context, to_provenance
 from workflow.provenance.provenance_model import HostContext, StartContext
 from workflow.site.discover import discover_allocation
 from workflow.site.site_model import Site
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 
 DecideOnSite = Callable[[Loaded, Site], Plan]
 

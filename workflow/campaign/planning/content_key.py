@@ -19,7 +19,7 @@ from workflow.provenance.installed_versions import PACKAGES, versions, versions_
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
 from workflow.site.program_lookup import is_own_python, is_python
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 
 KEY_LENGTH = 12
 # Limits in time, as the texts for people and what is expected, which are not in `data`: they change no measured figure.

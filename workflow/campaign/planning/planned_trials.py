@@ -21,7 +21,8 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
 from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.check import Library
-from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.load import load_pipeline
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.overlay import Setting
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at

@@ -1,51 +1,17 @@
-"""The pipeline from which the plan is made: what the user wrote, with pipes, relays and taps as stages and streams.
-
-Also each of its stages with what it refers to: component, parameters, files.
-"""
+"""The stages of the plan before anything is decided, each with what it refers to: component, parameters, files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from workflow.plan.plan_notes import Notes
+from workflow.spec.loaded_pipeline import CompletePipeline, ImplicitStage, Role
 from workflow.spec.models.component import Component
-from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, StageSpec
+from workflow.spec.models.pipeline import StageSpec
 from workflow.spec.origins import Origins
-
-Role = Literal["pipe", "relay", "tap", "spool"]
-
-
-@dataclass(frozen=True)
-class ImplicitStage:
-    """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
-    the run succeeds without it."""
-
-    role: Role
-    stream: str
-    asked: str
-    is_optional: bool = False
-
-
-@dataclass(frozen=True)
-class CompletePipeline:
-    """A pipeline with its implicit stages and streams. The other attributes are those of `Loaded`."""
-
-    spec: PipelineSpec = field(repr=False)
-    path: Path
-    components: Mapping[str, Component] = field(repr=False)
-    component_dirs: Mapping[str, Path] = field(repr=False)
-    parameters: Mapping[str, Mapping[str, Any]] = field(repr=False)
-    engines: Mapping[str, Engine] = field(repr=False)
-    templates: Mapping[str, Mapping[str, str]] = field(repr=False)
-    origins: Origins = field(repr=False)
-    implicit_stages: Mapping[str, ImplicitStage] = field(default_factory=dict)
-    """By name, in the order in which the data pass through them."""
-    implicit_streams: frozenset[str] = frozenset()
-    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +59,28 @@ def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence
             renamed=pipeline.renamed.get(name, {}),
         )
     return found
+
+
+def explain_implicit_stages(
+    stages: Mapping[str, DeclaredStage], implicit: Mapping[str, ImplicitStage], origins: Origins, notes: Notes
+) -> None:
+    """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
+    for name, insertion in implicit.items():
+        stream, where = insertion.stream, origins.of(insertion.asked)
+        said = {
+            "pipe": f"receives the steps of {stream} by SST and writes its file instead of the writer",
+            "relay": f"receives every step of {stream} at once and offers it to the taps, which may be slow",
+            "tap": f"a tap of stream {stream}",
+            "spool": f"keeps the steps of {stream}, from which stages go on that are started again",
+        }[insertion.role]
+        notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
+    for name, stage in stages.items():
+        if stage.spec.output.async_ != "pipe":
+            continue
+        pipes = [each for each, found in implicit.items() if found.asked == f"stages.{name}.output.async"]
+        nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
+        if pipes and nodes > ranks:
+            notes.advise(
+                f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} receives all its data on {ranks} of "
+                f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` puts one rank on each"
+            )

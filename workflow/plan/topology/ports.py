@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.spec.loaded_pipeline import CompletePipeline
 from workflow.spec.models.component import Port, PortVariable
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import ProgramPort, StreamSpec
@@ -304,3 +305,33 @@ def _kind(stage: DeclaredStage, reads: bool, writes: bool) -> StageKind:
     if not reads:
         return "simulation"
     return "analysis" if writes else "sink"
+
+
+def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
+    """The streams with what follows from the stages that wf added.
+
+    A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
+    contract are compared as if nothing stood between them.
+    """
+    found = {
+        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        for name, stream in joined.items()
+    }
+    for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
+        if insertion.role == "tap":
+            continue
+        read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
+        for stream in list(found.values()):
+            if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
+                passed = replace(stream.writer, variables=read.writer.variables)
+                found[stream.name] = replace(stream, writer=passed)
+    return found
+
+
+def _every(stream: str, pipeline: CompletePipeline) -> int:
+    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
+    streams = pipeline.spec.streams
+    relay = pipeline.implicit_stages.get(streams[stream].from_)
+    if relay is None or relay.role != "relay":
+        return 1
+    return streams[relay.stream].tap[stream].every

@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow.errors import RunError
 from workflow.spec.component_files import complete_parameters
-from workflow.spec.load import Loaded
+from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
 from workflow.spec.models.stage_policies import FailureRule

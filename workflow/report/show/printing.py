@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from workflow.report.show.plain_output import PlainOutput
     from workflow.report.show.rich_terminal import Console
     from workflow.report.show.text_table import Table, View
-    from workflow.spec.load import Loaded
+    from workflow.spec.loaded_pipeline import Loaded
     from workflow.spec.models.component import Component
 
 
@@ -165,7 +165,6 @@ def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
 def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOutput) -> None:
     """What a run of the plan will take, by what was measured on its site."""
     from workflow.plan.plan_notes import located
-    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
 
     if forecast.is_empty:
@@ -176,7 +175,7 @@ def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOu
         say(console, f"  {line}")
     for table in forecast_tables(forecast):
         draw_table(console, table)
-    origins = complete_pipeline(loaded).origins
+    origins = loaded.completed.origins
     warnings = [replace(each, level="warning") for each in located(forecast.warnings, origins)]
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 

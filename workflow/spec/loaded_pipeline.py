@@ -1,4 +1,4 @@
-"""`async: pipe` and `tap:` as ordinary stages and streams: the first pass of the plan.
+"""A pipeline that was read and checked; and the same with `async: pipe`, `tap:` and `spool:` as ordinary stages.
 
 A stream that a pipe writes keeps its name, its file and its readers. Its writer becomes the pipe, and a new stream
 joins the simulation to the pipe. A tap becomes a stage. A tap that must not slow the others reads through a relay, a
@@ -9,18 +9,19 @@ to all readers of a stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from workflow.engines import DEFAULT_VIA, KEPT_VIA
-from workflow.plan.plan_notes import Notes
-from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
-from workflow.plan.topology.ports import JoinedStream
+from workflow.errors import Problem
 from workflow.spec.component_files import complete_parameters
+from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
+from workflow.spec.models.pipeline import OutputPolicy, PipelineSpec, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import Origins, WrittenKey
 from workflow.spec.references import (
     RELAY,
@@ -32,8 +33,72 @@ from workflow.spec.references import (
     spooled_streams,
 )
 
-if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
+Role = Literal["pipe", "relay", "tap", "spool"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pipeline file that was read and checked. The plan is made from this and the site."""
+
+    spec: PipelineSpec = field(repr=False)
+    path: Path
+    """Absolute."""
+    text: bytes = field(repr=False)
+    """The file as given."""
+    components: dict[str, Component] = field(repr=False)
+    """By name; those that are used."""
+    component_dirs: dict[str, Path] = field(repr=False)
+    """Component name → the folder of its program, absolute."""
+    parameters: dict[str, dict[str, Any]] = field(repr=False)
+    """Stage or tap → its component's parameters, complete: defaults filled in, seconds and bytes, files absolute."""
+    engines: dict[str, Engine] = field(repr=False)
+    """Stream → what its `via` names."""
+    presets: dict[str, Engine] = field(repr=False)
+    """What a `via` may name → the engine: those that the streams use, and `sst` where pipes or taps need it."""
+    templates: dict[str, dict[str, str]] = field(repr=False)
+    """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
+    origins: Origins = field(repr=False)
+    options: tuple[str, ...] = ()
+    """What was laid over the file, as options of `wf run`."""
+    warnings: tuple[Problem, ...] = ()
+    """What does not keep it from running."""
+    python: str = ""
+    """The Python that executes components, absolute; empty: that of wf."""
+
+    @cached_property
+    def completed(self) -> CompletePipeline:
+        """The pipeline with every pipe, relay and tap as a stage: the plan is made from this."""
+        return _complete(self)
+
+
+@dataclass(frozen=True)
+class ImplicitStage:
+    """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
+    the run succeeds without it."""
+
+    role: Role
+    stream: str
+    asked: str
+    is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class CompletePipeline:
+    """A pipeline with its implicit stages and streams. The other attributes are those of `Loaded`."""
+
+    spec: PipelineSpec = field(repr=False)
+    path: Path
+    components: Mapping[str, Component] = field(repr=False)
+    component_dirs: Mapping[str, Path] = field(repr=False)
+    parameters: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    engines: Mapping[str, Engine] = field(repr=False)
+    templates: Mapping[str, Mapping[str, str]] = field(repr=False)
+    origins: Origins = field(repr=False)
+    implicit_stages: Mapping[str, ImplicitStage] = field(default_factory=dict)
+    """By name, in the order in which the data pass through them."""
+    implicit_streams: frozenset[str] = frozenset()
+    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
 
 
 @dataclass
@@ -48,7 +113,7 @@ class _Growing:
     keys: dict[str, WrittenKey] = field(default_factory=dict)
 
 
-def complete_pipeline(loaded: Loaded) -> CompletePipeline:
+def _complete(loaded: Loaded) -> CompletePipeline:
     """The pipeline with every pipe, relay and tap as a stage. Their names were checked when the file was loaded."""
     spec, growing = loaded.spec, _Growing()
     piped = piped_streams(spec, loaded.engines.get)
@@ -201,58 +266,3 @@ def _with_port(end: str, stream: str, loaded: Loaded) -> str:
         return end
     ports = loaded.components[stage.component].writes if stage.component is not None else stage.writes
     return f"{end}.{stream}" if stream in ports else end
-
-
-def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
-    """The streams with what follows from the stages that wf added.
-
-    A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
-    contract are compared as if nothing stood between them.
-    """
-    found = {
-        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
-        for name, stream in joined.items()
-    }
-    for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
-        if insertion.role == "tap":
-            continue
-        read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
-        for stream in list(found.values()):
-            if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
-                passed = replace(stream.writer, variables=read.writer.variables)
-                found[stream.name] = replace(stream, writer=passed)
-    return found
-
-
-def _every(stream: str, pipeline: CompletePipeline) -> int:
-    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
-    streams = pipeline.spec.streams
-    relay = pipeline.implicit_stages.get(streams[stream].from_)
-    if relay is None or relay.role != "relay":
-        return 1
-    return streams[relay.stream].tap[stream].every
-
-
-def explain_implicit_stages(
-    stages: Mapping[str, DeclaredStage], implicit: Mapping[str, ImplicitStage], origins: Origins, notes: Notes
-) -> None:
-    """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
-    for name, insertion in implicit.items():
-        stream, where = insertion.stream, origins.of(insertion.asked)
-        said = {
-            "pipe": f"receives the steps of {stream} by SST and writes its file instead of the writer",
-            "relay": f"receives every step of {stream} at once and offers it to the taps, which may be slow",
-            "tap": f"a tap of stream {stream}",
-            "spool": f"keeps the steps of {stream}, from which stages go on that are started again",
-        }[insertion.role]
-        notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
-    for name, stage in stages.items():
-        if stage.spec.output.async_ != "pipe":
-            continue
-        pipes = [each for each, found in implicit.items() if found.asked == f"stages.{name}.output.async"]
-        nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
-        if pipes and nodes > ranks:
-            notes.advise(
-                f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} receives all its data on {ranks} of "
-                f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` puts one rank on each"
-            )
