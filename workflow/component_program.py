@@ -15,8 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workflow.formats.sides import Side
-from workflow.formats.stage_file import StageSettings, StreamEnd
+from workflow.formats.stage_file import Side, StageSettings, StreamEnd
 from workflow.stage import settings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from unittest import mock
 
 from tests.bench import streams
 from tests.support.sample_run import START, make_plan, write_run
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.run.events import RunStarted, StageStarted, StreamOpened, StreamProgress
 from workflow.run.events_file import EventLog
 from workflow.stage.telemetry import Metrics

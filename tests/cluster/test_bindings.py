@@ -11,7 +11,7 @@ import pytest
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.same_machine import machine_program
 from tests.support.slurm_cluster import SlurmCluster
-from workflow.formats.run_variables import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
+from workflow.formats.stage_file import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
 from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.site.load_site import launcher_options

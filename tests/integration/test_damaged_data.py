@@ -18,7 +18,7 @@ from tests.integration.test_look_files import model_of, write_bp
 from tests.support.sample_run import write_sample
 from workflow.api.archives import look_at
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.lease import Lease, this_system
 from workflow.run.processes.process_reaper import born_ticks
 

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 from tests.support.watching import guards
 from workflow.cli import following
 from workflow.cli.main import wf
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.job_record import JOB_FILE, JobRecord
 from workflow.run.lease import read_lease
 from workflow.run.processes.process_reaper import end_members, find_members

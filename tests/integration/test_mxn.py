@@ -22,7 +22,7 @@ import pytest
 from tests.support.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
 from tests.support.ucx_here import UCX_WORKS
 from workflow import stage
-from workflow.distribution.strategies import Ranks
+from workflow.distribution import Ranks
 from workflow.plan.streams.redistribution_cost import blocks_of_rows, read_cost
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from workflow import stage
-from workflow.distribution.boxes import Block
-from workflow.distribution.strategies import ALL, STRATEGIES
+from workflow.distribution import ALL, STRATEGIES, Block
 from workflow.stage.data.variables import Array
 
 STEPS = 2

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from tests.support.sample_run import make_events, make_plan, simulate, write_lines, write_run
 from workflow.cli.cleaning import Removal, remove
 from workflow.cli.main import wf
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
 from workflow.run import run_removal
 from workflow.run.lease import Heartbeat, Lease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.distribution.decomposition import block, block_of, grid
+from workflow.distribution import block, block_of, grid
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,23 @@ from typing import Any
 import openpmd_api as io
 import pytest
 
-from workflow.distribution import boxes
-from workflow.distribution.boxes import Block, Part, is_tiled, merged, overlap, volume
-from workflow.distribution.decomposition import block_of, grid
-from workflow.distribution.strategies import ALL, DEALERS, STRATEGIES, Ranks, choose, distribute
+from workflow import distribution
+from workflow.distribution import (
+    ALL,
+    DEALERS,
+    STRATEGIES,
+    Block,
+    Part,
+    Ranks,
+    block_of,
+    choose,
+    distribute,
+    grid,
+    is_tiled,
+    merged,
+    overlap,
+    volume,
+)
 
 GRIDS = [((23,), 4), ((11, 7), 6), ((6, 5, 4), 8), ((1, 9, 8), 4), ((4, 6), 1)]
 ROWS = [[10, 3, 7, 5], [0, 4, 0, 9, 1], [1], [100, 1, 1, 1], [7] * 8]
@@ -102,10 +115,10 @@ def test_bin_packing_is_balanced() -> None:
 @pytest.mark.parametrize("cells", [0, 8])
 def test_both_ways_to_find_overlaps_agree(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By cells where they are few, by a sweep otherwise."""
-    monkeypatch.setattr(boxes, "CELLS_PER_BOX", cells)
+    monkeypatch.setattr(distribution, "CELLS_PER_BOX", cells)
     random.seed(1)
     for shape, blocks in CASES:
-        boxes.is_tiled.cache_clear()
+        distribution.is_tiled.cache_clear()
         assert is_tiled(blocks, shape)
         full = [place for place, block in enumerate(blocks) if volume(block.extent)]
         if len(full) < 2:
@@ -115,7 +128,7 @@ def test_both_ways_to_find_overlaps_agree(cells: int, monkeypatch: pytest.Monkey
         if one != other:
             moved = tuple(blocks[other] if place == one else block for place, block in enumerate(blocks))
             assert not is_tiled(moved, shape)
-    boxes.is_tiled.cache_clear()
+    distribution.is_tiled.cache_clear()
 
 
 @pytest.mark.parametrize(

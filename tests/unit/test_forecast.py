@@ -29,7 +29,7 @@ from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
 from workflow.forecast.shared_cores import competitors, share_of_a_core
 from workflow.forecast.stream_costs import at_size
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.read.run_records import read_records

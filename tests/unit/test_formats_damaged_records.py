@@ -12,8 +12,8 @@ from tests.support.sample_run import make_plan
 from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, Repetition, read_history
 from workflow.errors import RunError
 from workflow.forecast.forecast_model import FORECAST_FILE, Forecast
+from workflow.formats.control_files import LEASE_FILE
 from workflow.formats.json_lines import Tail, read_json_lines
-from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.plan.read_plan import read_plan

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.cli.main import wf
-from workflow.distribution.boxes import Block
-from workflow.distribution.strategies import Ranks
+from workflow.distribution import Block, Ranks
 from workflow.errors import WfError
 from workflow.plan.plan_model import SharePlan
 from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, read_cost, span

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from workflow.api.plans import make_plan
-from workflow.provenance import git_state
+from workflow.provenance import software_versions
 from workflow.provenance.collect import LARGEST_READ, renew_host, start_context, to_provenance
-from workflow.provenance.git_state import start_git_state
-from workflow.provenance.installed_versions import versions_of
 from workflow.provenance.plan_files import checksum, examine_plan, file_records, files_of, unread_bytes
 from workflow.provenance.provenance_model import GitState, Provenance
+from workflow.provenance.software_versions import start_git_state, versions_of
 from workflow.redaction import (
     REMOVED,
     clean_text,
@@ -133,7 +132,7 @@ def state_of(folder: Path) -> GitState | None:
 
 
 def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_state, "DEADLINE_S", GIT_DEADLINE_S)
+    monkeypatch.setattr(software_versions, "DEADLINE_S", GIT_DEADLINE_S)
     top, folder = tmp_path / "repo", tmp_path / "repo/deep/er"
     folder.mkdir(parents=True)
     assert state_of(folder) is None
@@ -164,7 +163,7 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_broken_repository_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_state, "DEADLINE_S", GIT_DEADLINE_S)
+    monkeypatch.setattr(software_versions, "DEADLINE_S", GIT_DEADLINE_S)
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_text("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n")
     found = state_of(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import wait_until
-from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.stage_file import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.run.nodes.rank_processes import SETTLED_S, RankFinder
 
 # Says that it is there, and becomes rank 1 when it is told to.

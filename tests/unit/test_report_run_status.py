@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.report.build.timeline import (
     INTERVALS,
     MOST_STEPS,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.support.chains import chain, write_run
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.cancellation import stop_run
 from workflow.run.control_requests import CONTROL_FILE
 from workflow.run.events_file import EVENTS_FILE

@@ -10,7 +10,7 @@ import pytest
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
 from tests.support.many_stages import pairs
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
     StageExited,

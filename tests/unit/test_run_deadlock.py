@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
     Event,

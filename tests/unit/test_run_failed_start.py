@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import EXIT_RUN_FAILED, RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.run.events import RunStarted
 from workflow.run.events_file import EVENTS_FILE, read_events, to_line

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.cancellation import clean_up
 from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.late_verdict import write_late_verdict

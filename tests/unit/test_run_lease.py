@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
+from workflow.formats.control_files import LEASE_FILE, SILENCE_S
 from workflow.run import lease as lease_file
 from workflow.run.lease import (
     Heartbeat,

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.support.sample_run import write_sample
 from workflow.cli.main import wf
 from workflow.errors import RunError, WfError
-from workflow.formats.job_end_file import JOB_END_FILE
+from workflow.formats.control_files import JOB_END_FILE
 from workflow.report.report_files import compute_report, read_report, write_report
 from workflow.run.run_notes import LONGEST_TEXT, NOTES_FILE, add_note, check_tags, read_notes
 from workflow.run.written_data import written_data

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_plan
-from workflow.formats.run_variables import RUN_VARIABLE
+from workflow.formats.stage_file import RUN_VARIABLE
 from workflow.run.events import StageStarted, StrangeReader
 from workflow.run.observe import stream_connections
 from workflow.run.observe.stream_connections import StrangerWatch

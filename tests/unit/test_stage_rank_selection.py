@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workflow import stage
-from workflow.distribution.strategies import STRATEGIES
+from workflow.distribution import STRATEGIES
 from workflow.stage.api import rank_selection
 from workflow.stage.data.variables import Selection
 

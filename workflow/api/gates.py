@@ -75,7 +75,7 @@ def gate_campaign(
     from workflow.campaign.results.make_results import make_results
     from workflow.installation import install_command
     from workflow.provenance.collect import start_context
-    from workflow.provenance.git_state import start_git_state
+    from workflow.provenance.software_versions import start_git_state
 
     # NEW first: where OLD is a folder, its file has the name of NEW's.
     for given, name in ((new, "NEW"), (old, "OLD")):

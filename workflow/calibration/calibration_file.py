@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from workflow.calibration.calibration_folder import find_calibration
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
-from workflow.formats.read_json import read_json
-from workflow.formats.versions import OtherVersionError, check_version
+from workflow.formats.read_json import OtherVersionError, check_version, read_json
 from workflow.formatting import plural
 from workflow.replace_file import replace_file
 

@@ -34,7 +34,7 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     Through the run directory first, the scheduler second; then what is left is ended here. Raises RunError when the
     run could not be ended.
     """
-    from workflow.formats.job_end_file import read_job_end
+    from workflow.formats.control_files import read_job_end
     from workflow.run.cancellation import clean_up, stop_run
     from workflow.run.job_record import read_job
     from workflow.run.lease import examine_leases, has_lease

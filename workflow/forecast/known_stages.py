@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workflow.forecast.calibration_model import Calibration, StageRecord
 from workflow.forecast.quartiles import NOTHING, Quartiles, between
 from workflow.forecast.stage_identity import is_record_of, stage_identity
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.formatting import plural, size
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.json_lines import to_record
-from workflow.formats.sides import EndOfStream
-from workflow.formats.versions import check_version
+from workflow.formats.read_json import check_version
+from workflow.formats.stage_file import EndOfStream
 
 METRICS_FILE = "metrics.jsonl"
 PROGRESS_FILE = "progress.jsonl"

@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.formats.read_json import read_json
-from workflow.formats.versions import check_version
+from workflow.formats.read_json import check_version, read_json
 
 LAUNCH_FILE = "launch.json"
 EXITS_FILE = "exits.jsonl"

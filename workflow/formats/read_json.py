@@ -1,4 +1,4 @@
-"""JSON that may be damaged, or that nobody of wf has written: the one place where its text becomes values.
+"""JSON that may be damaged, of another version, or that nobody of wf has written: where its text becomes values.
 
 Beyond what `json.loads` refuses, these are no JSON: NaN and infinity, also as `1e999`; integers of more digits than any
 number of 64 bits; half of a pair of surrogates, which no terminal and no file takes; a NUL; and what is nested deeper
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 # Of 2^64 - 1.
@@ -78,3 +79,19 @@ def _check(value: object, depth: int = 0) -> None:
     elif isinstance(value, list):
         for each in value:
             _check(each, depth + 1)
+
+
+class OtherVersionError(ValueError):
+    """A file was written by another version of wf than the one that reads it."""
+
+
+def check_version(record: Mapping[str, Any], key: str, known: int, file: object) -> None:
+    """Refuse a record that does not state the version `known` under `key`.
+
+    Raises:
+        OtherVersionError: it states another one, or none.
+    """
+    version = record.get(key)
+    if version != known:
+        stated = f"{key} is {version}" if key in record else f"it has no {key}"
+        raise OtherVersionError(f"{file}: {stated}, and this wf reads version {known}; use the wf that wrote it")

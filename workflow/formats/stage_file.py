@@ -1,4 +1,7 @@
-"""`stage.json`: what a stage program has to know about the run. The run writes it, `workflow.stage` reads it."""
+"""What a stage program has to know about the run: `stage.json`, and variables of its environment.
+
+The run writes it, `workflow.stage` reads it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from workflow.engines import EngineTraits, traits_of
-from workflow.formats.read_json import read_json
-from workflow.formats.sides import Side
-from workflow.formats.versions import check_version
+from workflow.formats.read_json import check_version, read_json
+
+RUN_VARIABLE = "WF_RUN_DIR"
+STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
+RANK_NAME_VARIABLE = "WF_RANK_VARIABLE"  # names the variable in which the launcher puts the rank; empty: no launcher
+RUN_VARIABLES = (RUN_VARIABLE, STAGE_VARIABLE, RANK_NAME_VARIABLE)
+# Names the run to which the guards of nodes belong, and their launcher: they outlive a supervisor that was killed, and
+# are no processes of the run.
+GUARDS_VARIABLE = "WF_GUARDS_OF"
+
+
+Side = Literal["read", "write"]
+EndOfStream = tuple[str, Side]  # of one stage: the stream, and the side at which the stage opens it
+
 
 STAGE_FILE = "stage.json"
 STAGE_FILE_VERSION = 2

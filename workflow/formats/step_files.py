@@ -12,8 +12,7 @@ import re
 from pathlib import Path
 
 from workflow.engines import BP_SUFFIXES
-from workflow.formats.read_json import read_json
-from workflow.formats.versions import check_version
+from workflow.formats.read_json import check_version, read_json
 
 NUMBERED_NAME = "%06T"
 CLOSED_FILE = "closed.json"

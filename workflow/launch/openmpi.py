@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workflow.formats.run_variables import RUN_VARIABLES
+from workflow.formats.stage_file import RUN_VARIABLES
 from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options
 from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from workflow.errors import RunError
-from workflow.formats.read_json import read_json
-from workflow.formats.versions import OtherVersionError, check_version
+from workflow.formats.read_json import OtherVersionError, check_version, read_json
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import group_request
 from workflow.plan.plan_model import PLAN_VERSION, Plan

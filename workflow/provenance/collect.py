@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.plan.plan_model import Plan
-from workflow.provenance.git_state import start_git_state
-from workflow.provenance.installed_versions import versions, versions_of_stages
 from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import (
     PROVENANCE_FILE,
@@ -21,6 +19,7 @@ from workflow.provenance.provenance_model import (
     StartContext,
     read_provenance,
 )
+from workflow.provenance.software_versions import start_git_state, versions, versions_of_stages
 from workflow.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.replace_file import replace_file
 from workflow.spec.loaded_pipeline import Loaded

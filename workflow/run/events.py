@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.launch.rank_ends import EndCause
 
 Trouble = Literal["failed", "timeout", "misplaced", "other"]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from workflow.errors import RunError
 from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
-from workflow.formats.sides import Side
+from workflow.formats.read_json import OtherVersionError, check_version
+from workflow.formats.stage_file import Side
 from workflow.formats.typed_fields import from_fields
-from workflow.formats.versions import OtherVersionError, check_version
 from workflow.run.events import EVENTS_VERSION, Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
 from workflow.run.lifecycle_events import RunFinished
 from workflow.run.verdict_reserve import fill, release, reserve, reserved_record

@@ -7,8 +7,8 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
+from workflow.formats.control_files import SILENCE_S
 from workflow.formats.json_lines import Tail
-from workflow.formats.lease_file import SILENCE_S
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Tick
 from workflow.run.events_file import EVENTS_FILE, StoredEvent, reserved_verdict, to_stored

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from workflow.formats.json_lines import read_json_lines
-from workflow.formats.run_variables import RUN_VARIABLE
+from workflow.formats.stage_file import RUN_VARIABLE
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import short_host

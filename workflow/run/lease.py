@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.job_end_file import read_job_end
-from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.control_files import BEAT_S, LEASE_FILE, SILENCE_S, read_job_end
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.run.processes.process_reaper import born_ticks

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from workflow.formats.control_files import write_stop_file
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
-from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
 from workflow.plan.allocation_check import allocation_problems

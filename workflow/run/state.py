@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import (
     AllocationReceived,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.launch.rank_ends import is_of_scheduler
 from workflow.plan.plan_model import StreamPlan
 from workflow.run.events import (

@@ -13,7 +13,7 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.events import StopPlanned
 from workflow.run.state import RunState
 
-# Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
+# Not a signal: the stages are told that the run is to be stopped (`workflow.formats.control_files`), and get the signal
 # that their `stop_signal` names.
 TELL = 0
 # After the telling, at a request to stop or after a failure: a program of `workflow.stage` looks twice a second, and

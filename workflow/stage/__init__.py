@@ -17,7 +17,7 @@ ADIOS2 rank 0 reads and writes for all ranks; with one built with MPI each rank 
 
 from __future__ import annotations
 
-from workflow.distribution.boxes import Shape
+from workflow.distribution import Shape
 from workflow.stage.api.once import once
 from workflow.stage.api.open_streams import open_reader, open_writer, open_writers
 from workflow.stage.api.rank_selection import Piece

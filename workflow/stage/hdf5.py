@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Shape
+from workflow.distribution import Shape
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator

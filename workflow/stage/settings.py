@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import ANY_BP, engine_of_suffix, traits_of
-from workflow.formats.sides import Side
-from workflow.formats.stage_file import StageSettings, StreamEnd, read_stage_file
-from workflow.formats.versions import OtherVersionError
+from workflow.formats.read_json import OtherVersionError
+from workflow.formats.stage_file import Side, StageSettings, StreamEnd, read_stage_file
 from workflow.stage.stage_errors import StageError
 
 # As a plan would choose: a bounded queue, and no data sent to readers before they request it.

@@ -19,7 +19,7 @@ from typing import Any
 
 from workflow.formats.json_lines import LineWriter
 from workflow.formats.metrics_lines import FULL_STEPS, METRICS_VERSION, PROGRESS_FILE, VERSION_KEY, interval_s
-from workflow.formats.sides import EndOfStream, Side
+from workflow.formats.stage_file import EndOfStream, Side
 from workflow.stage import settings
 from workflow.stage.ranks.communicator import rank
 

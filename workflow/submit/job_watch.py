@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
-from workflow.formats.job_end_file import JobEnd, read_job_end
+from workflow.formats.control_files import JobEnd, read_job_end
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.late_verdict import write_late_verdict

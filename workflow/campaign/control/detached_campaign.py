@@ -10,7 +10,7 @@ from pathlib import Path
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import runs_already
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.detached import said_at_the_end, start_process
 from workflow.run.lease import Lease, examine_leases
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import LEASE_FILE
 from workflow.run.control_requests import Control, ControlRequests
 from workflow.run.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.signals import Signals

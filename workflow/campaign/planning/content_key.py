@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from workflow.campaign.ledger import TrialContent
-from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
+from workflow.provenance.software_versions import PACKAGES, versions, versions_of_stages
 from workflow.site.program_lookup import is_own_python, is_python
 from workflow.spec.loaded_pipeline import Loaded
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.formatting import plural
 from workflow.plan.placeholders import literal_all, stage_dir, work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
+from workflow.distribution import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from workflow.engines import EngineTraits
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
 from workflow.plan.placeholders import work_dir

@@ -10,12 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.distribution.boxes import Block, Part, Shape, is_tiled, overlap, volume
-from workflow.distribution.decomposition import block_of, grid
-from workflow.distribution.strategies import ALL, DEALERS, HOSTNAME, HYPERSLAB, Ranks, distribute
+from workflow.distribution import (
+    HOSTNAME,
+    STRATEGIES,
+    Block,
+    Part,
+    Ranks,
+    Shape,
+    block_of,
+    distribute,
+    grid,
+    is_tiled,
+    overlap,
+    volume,
+)
 from workflow.errors import WfError
 
-STRATEGIES = [f"{HOSTNAME}:{inner}" for inner in DEALERS] + [*DEALERS, HYPERSLAB, ALL]
+# Plain `hostname` is the one of these that names its default for other nodes.
+COMPARED = [each for each in STRATEGIES if each != HOSTNAME]
 LINE = 2**20  # elements of each writer rank where nothing is known of the data
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.spec.loaded_pipeline import CompletePipeline

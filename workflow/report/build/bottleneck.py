@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
-from workflow.formats.sides import EndOfStream
+from workflow.formats.stage_file import EndOfStream
 from workflow.formatting import duration, percent
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.build.core_shares import shortage

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.read.run_records import Records
 

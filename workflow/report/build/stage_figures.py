@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import StagePlan
 from workflow.report.build.stream_figures import count_steps
 from workflow.report.read.metrics_file import StageMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workflow.formats.sides import EndOfStream
+from workflow.formats.stage_file import EndOfStream
 from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.read.run_records import CpuSample, Records
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.build.bottleneck import Limit, stream_limit
 from workflow.report.build.queue_history import longest, queue_history

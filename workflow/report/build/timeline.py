@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from workflow.formats.sides import EndOfStream
+from workflow.formats.stage_file import EndOfStream
 from workflow.report.read.metrics_file import StageMetrics, StepRecord
 from workflow.report.read.run_records import CpuSample
 from workflow.report.report_model import Activity, StagePart

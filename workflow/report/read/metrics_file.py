@@ -11,8 +11,8 @@ from typing import Any
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.metrics_lines import check_metrics_version, end_of, read_progress
-from workflow.formats.sides import EndOfStream, Side
-from workflow.formats.versions import OtherVersionError
+from workflow.formats.read_json import OtherVersionError
+from workflow.formats.stage_file import EndOfStream, Side
 
 _LATEST_S = 1e11
 

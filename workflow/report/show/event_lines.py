@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workflow.errors import to_message
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (

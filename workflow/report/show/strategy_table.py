@@ -10,14 +10,13 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.distribution.boxes import Block, Shape
-from workflow.distribution.strategies import INNER, Ranks
+from workflow.distribution import INNER, Block, Ranks, Shape
 from workflow.errors import WfError
 from workflow.formats.read_json import read_json
 from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
-    STRATEGIES,
+    COMPARED,
     BlockLayout,
     ReadCost,
     blocks_of_line,
@@ -119,7 +118,7 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
         readers = _ranks(end, "readers")
         sides = f"{_ranks_text(writers, 'writing')}, {_ranks_text(readers, 'reading')}"
         why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
-        figures = [read_cost(each, given, writers, readers) for each in STRATEGIES]
+        figures = [read_cost(each, given, writers, readers) for each in COMPARED]
         found.append(Judged(stage, end, [*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], figures))
         head = []
     return found

@@ -11,7 +11,7 @@ the lease alone counts.
 
 from __future__ import annotations
 
-from workflow.formats.lease_file import BEAT_S, SILENCE_S
+from workflow.formats.control_files import BEAT_S, SILENCE_S
 
 # Between two looks at the lease. Of 10,000 nodes these are 5,000 opens a second. A silent one is looked at more often.
 LOOK_S, _SILENT_LOOK_S = 2.0, 0.5

@@ -30,8 +30,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
-from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.control_files import JOB_END_FILE, LEASE_FILE, JobEnd, claim_job_end
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.run.nodes.beat_judge import BeatJudge

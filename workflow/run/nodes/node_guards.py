@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from workflow.formats.lease_file import BEAT_S
-from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
+from workflow.formats.control_files import BEAT_S
+from workflow.formats.stage_file import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout

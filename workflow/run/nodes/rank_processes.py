@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.stage_file import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.run.processes.process_reaper import PROC, stat_fields
 
 # Of launchers, one on each node, above the ranks. Where another launcher has started them they have its rank variables:

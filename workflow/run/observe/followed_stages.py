@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from workflow.formats.sides import EndOfStream
+from workflow.formats.stage_file import EndOfStream
 from workflow.plan.plan_model import Plan
 from workflow.run.clock import bring_between
 from workflow.run.events import Event, RanksEnded

@@ -8,8 +8,8 @@ from typing import Any
 
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import PROGRESS_FILE, check_metrics_version, end_of, read_progress
-from workflow.formats.sides import EndOfStream
-from workflow.formats.versions import OtherVersionError
+from workflow.formats.read_json import OtherVersionError
+from workflow.formats.stage_file import EndOfStream
 from workflow.run.events import (
     Event,
     RecordsLost,

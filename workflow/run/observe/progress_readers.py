@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.sides import EndOfStream, Side
+from workflow.formats.stage_file import EndOfStream, Side
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.events import (

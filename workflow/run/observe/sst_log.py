@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from workflow.formats.sides import Side
+from workflow.formats.stage_file import Side
 
 FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
 

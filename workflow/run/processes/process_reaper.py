@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.formats.read_json import read_json
-from workflow.formats.run_variables import RUN_VARIABLE
+from workflow.formats.stage_file import RUN_VARIABLE
 
 PROC = Path("/proc")
 EVENTS = "events.jsonl"

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.stage_file import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import LAUNCHERS, ProcessSpec
 from workflow.redaction import read_secrets
 from workflow.run.observe.sst_log import last_lines

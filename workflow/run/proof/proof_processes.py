@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.formats.rank_files import NOT_STARTED
-from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.stage_file import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes.inherited_environment import inherited_environment
 

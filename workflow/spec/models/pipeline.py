@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstra
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from workflow.distribution import ReadStrategy
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.stage_policies import (
@@ -42,13 +43,6 @@ Expectations = dict[str, Any]
 ProofPolicy = Literal["strict", "warn", "off"]
 # What is proved. A placement that is not as planned is slow, a stream that does not cross hangs.
 ProofAspect = Literal["placement", "binding", "directory", "streams"]
-# Who reads which of the writer's blocks (workflow.distribution).
-ReadStrategy = Literal[
-    "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
-    "binpacking", "round-robin", "blocks", "hyperslab", "all",
-]  # fmt: skip
-
-
 # Those that launchers pass on to all ranks.
 StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
 

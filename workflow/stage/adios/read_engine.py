@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Block, Shape
+from workflow.distribution import Block, Shape
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.step_files import is_numbered, read_closed, step_file

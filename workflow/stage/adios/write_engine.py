@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workflow.distribution.boxes import Shape, volume
+from workflow.distribution import Shape, volume
 from workflow.formats.stage_file import APPEND_AFTER, StreamEnd
 from workflow.formats.step_files import is_numbered, step_file, write_closed
 from workflow.stage import settings

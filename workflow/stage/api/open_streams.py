@@ -9,8 +9,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from workflow.formats.sides import Side
-from workflow.formats.stage_file import StreamEnd
+from workflow.formats.stage_file import Side, StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine

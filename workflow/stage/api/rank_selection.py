@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.distribution.boxes import Shape, merged
-from workflow.distribution.strategies import ALL, HYPERSLAB, STRATEGIES, Ranks, distribute
+from workflow.distribution import ALL, HYPERSLAB, STRATEGIES, Ranks, Shape, distribute, merged
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.contract_check import near
 from workflow.stage.data.variables import Array, BlockTable, Info, Selection

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workflow.distribution.boxes import Shape
+from workflow.distribution import Shape
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.rank_selection import Piece, select_boxes
 from workflow.stage.data.contract_check import near

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Shape, volume
+from workflow.distribution import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.stopping import end_if_requested

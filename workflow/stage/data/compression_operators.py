@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.distribution.boxes import volume
+from workflow.distribution import volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.operators import EVERY, built_into, refusal
 from workflow.stage.data.variables import BlockData

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow.distribution.boxes import Shape
+from workflow.distribution import Shape
 from workflow.operators import LOSSY
 from workflow.stage.data.compression_operators import VariableOperator
 from workflow.stage.data.variables import SAMPLES, Array, BlockData, Selection

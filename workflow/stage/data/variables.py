@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow.distribution.boxes import Block, Shape, volume
+from workflow.distribution import Block, Shape, volume
 
 Array = NDArray[Any]
 

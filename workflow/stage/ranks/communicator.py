@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from workflow.distribution import decomposition
+from workflow import distribution
 from workflow.stage import settings
 from workflow.stage.ranks.uncaught_errors import abort_together
 from workflow.stage.stage_errors import StageError
@@ -160,7 +160,7 @@ def block(length: int, parts: int | None = None, index: int | None = None) -> tu
     with more parts than elements some blocks are empty. Raises ValueError when index is not in 0..parts-1 or length is
     negative.
     """
-    return decomposition.block(length, size() if parts is None else parts, rank() if index is None else index)
+    return distribution.block(length, size() if parts is None else parts, rank() if index is None else index)
 
 
 def grid(shape: Sequence[int], ranks: int | None = None) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def grid(shape: Sequence[int], ranks: int | None = None) -> tuple[int, ...]:
     Among equal surfaces the one that cuts the slower (first) axes is chosen: such blocks are contiguous in memory and
     in files. Raises ValueError when no division gives every rank at least one element.
     """
-    return decomposition.grid(shape, size() if ranks is None else ranks)
+    return distribution.grid(shape, size() if ranks is None else ranks)
 
 
 def block_of(
@@ -180,7 +180,7 @@ def block_of(
     Ranks count along the last axis first. Raises ValueError when rank is not in 0..product(parts)-1 or when `shape`
     and `parts` have different lengths.
     """
-    return decomposition.block_of(shape, parts, _rank_or_own(rank))
+    return distribution.block_of(shape, parts, _rank_or_own(rank))
 
 
 def _rank_or_own(given: int | None) -> int:

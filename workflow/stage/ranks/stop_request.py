@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.formats.stop_file import is_to_stop
+from workflow.formats.control_files import is_to_stop
 from workflow.stage import settings
 from workflow.stage.ranks.communicator import own_communicator
 

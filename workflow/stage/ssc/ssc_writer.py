@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workflow.distribution.boxes import volume
+from workflow.distribution import volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.data.variables import Array, BlockData

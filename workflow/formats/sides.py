@@ -1,8 +1,0 @@
-"""The two sides of a stream."""
-
-from __future__ import annotations
-
-from typing import Literal
-
-Side = Literal["read", "write"]
-EndOfStream = tuple[str, Side]  # of one stage: the stream, and the side at which the stage opens it
