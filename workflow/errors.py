@@ -1,7 +1,8 @@
 """The few kinds of error that `wf` shows to its users, and the form of all its messages.
 
 A message is a `Problem`: its level, its place, what is wrong and, in `hint`, the next thing to type.
-`workflow/messages.py` lays it out. Anything else that escapes is a bug and keeps its traceback.
+`workflow/messages.py` lays it out. Anything else that escapes is a bug and keeps its traceback. Names in messages,
+did-you-mean and lists of what there is look the same in all of them.
 """
 
 from __future__ import annotations
@@ -103,3 +104,33 @@ class SpecError(WfError):
 
 class RunError(WfError):
     """A run directory that cannot be used. (A run that failed is no error of wf: its report says so.)"""
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """A text of the user for a message: cut to `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `known` that was probably meant by `name`; None when none is near.
+
+    `cutoff`: from 0, anything, to 1, the same. Names that are all alike need a higher one.
+    """
+    from difflib import get_close_matches  # only mistakes pay for the import
+
+    by_lower = {word.lower(): word for word in known}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean `x`?`` for the nearest of `known`, or the empty string when none is near."""
+    near = nearest_name(name, known)
+    return "" if near is None else f"did you mean `{near}`?"
+
+
+def listing(names: Iterable[str], limit: int = 12) -> str:
+    """`a, b, c`: what there is to choose from, cut after `limit`; `none` when there is nothing."""
+    words = [shortened(name) for name in sorted(names)]
+    rest = f", … ({len(words) - limit} more)" if len(words) > limit else ""
+    return (", ".join(words[:limit]) or "none") + rest

@@ -19,7 +19,7 @@ CORES_PER_NODE = 128
 PROGRAM = """
 import gc, io, json, resource, sys, time
 gc.set_threshold(50_000)  # as `wf` does
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.spec.load import load_pipeline
 from workflow.site.load_site import load_site
 loaded = load_pipeline(sys.argv[1])

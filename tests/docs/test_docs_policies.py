@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import EndPlan
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline

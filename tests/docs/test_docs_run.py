@@ -17,7 +17,7 @@ from tests.support.pipelines import run
 from workflow import run_pipeline
 from workflow.cli.main import main
 from workflow.errors import EXIT_VIOLATED
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
 from workflow.stage import open_reader

@@ -23,7 +23,7 @@ from tests.support.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
 from tests.support.ucx_here import UCX_WORKS
 from workflow import stage
 from workflow.distribution import Ranks
-from workflow.plan.streams.redistribution_cost import blocks_of_rows, read_cost
+from workflow.plan.streams.distribution_strategy import blocks_of_rows, read_cost
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120

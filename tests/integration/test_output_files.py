@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.packed_runs import chain, environment, real_error, wf
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.run.run_directory import fill_plan
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline

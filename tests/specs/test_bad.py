@@ -15,7 +15,7 @@ import pytest
 from workflow.cli.main import main
 from workflow.cli.pipeline_verbs import check
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
 from workflow.spec import shipped

@@ -21,7 +21,7 @@ from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.planned_trials import plan_campaign
 from workflow.cli.campaign_verbs import plan
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site

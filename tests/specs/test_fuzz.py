@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.site.site_model import Site
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import stage_request
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site

@@ -19,7 +19,7 @@ from tests.support.planner import Planner
 from workflow.api.runs import create_run
 from workflow.errors import SpecError
 from workflow.launch.allocation import Host
-from workflow.plan.allocation_check import allocation_problems
+from workflow.plan.batch_job import allocation_problems
 from workflow.run.events import Interrupted, SchedulerSaid
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.scheduler_question import SchedulerQuestion

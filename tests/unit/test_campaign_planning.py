@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workflow.api.campaigns import plan_campaign
-from workflow.spec import check
+from workflow.spec import load
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component
 
@@ -32,7 +32,7 @@ def test_the_trials_share_what_was_read(tmp_path: Path, monkeypatch: pytest.Monk
         read[name] += 1
         return load_component(name, base)
 
-    monkeypatch.setattr(check, "load_component", counted)
+    monkeypatch.setattr(load, "load_component", counted)
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     (tmp_path / "campaign.yaml").write_text(
         "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix:\n"

@@ -19,7 +19,7 @@ from workflow.campaign.planning.trial_requests import all_requests, footprint_of
 from workflow.campaign.show_campaign import packing_lines
 from workflow.formatting import duration
 from workflow.launch.allocation import Allocation, Host
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.site_model import Site
 from workflow.spec.loaded_pipeline import Loaded

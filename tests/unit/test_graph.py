@@ -22,7 +22,7 @@ from tests.support.sample_run import make_end, make_stage
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
 from workflow.errors import WfError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.report.graph.graph_mermaid import make_mermaid
 from workflow.report.graph.graph_png import make_png
 from workflow.report.graph.graph_shapes import Direction, make_shapes

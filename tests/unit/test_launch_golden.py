@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from workflow.cli.main import wf
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.report.show.node_map import has_node_map, node_map
 from workflow.report.show.plan_tables import launch_lines

@@ -183,7 +183,7 @@ def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
     assert "-n 4 -hosts node[2] " in lines["count"]
     assert "-n 1 -hosts node[2] " in lines["keep"], "wf itself is on node[0]"
     assert "node[" not in str(launch_lines(plan_of())), "one node needs no host"
-    real = launch_line(stage_request(plan.stage("count"), plan, received=GrantedNodes(["a", "b", "c", "d"]))).argv
+    real = launch_line(stage_request(plan.stage("count"), plan, granted=GrantedNodes(["a", "b", "c", "d"]))).argv
     assert real[3:5] == ["-hosts", "c"]
 
 

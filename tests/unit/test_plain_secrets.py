@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.redaction import shown_line
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline

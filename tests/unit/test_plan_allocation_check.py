@@ -9,7 +9,7 @@ import pytest
 from tests.support.planner import CHAIN, SITE, Planner
 from workflow.errors import Problem
 from workflow.launch.allocation import Allocation, Host
-from workflow.plan.allocation_check import NodeNeed, allocation_problems, node_needs
+from workflow.plan.batch_job import NodeNeed, allocation_problems, node_needs
 from workflow.plan.plan_model import Plan
 from workflow.site.site_model import Site
 

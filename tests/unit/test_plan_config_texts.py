@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.planner import COMPONENTS, SITE, line_of
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline

@@ -14,7 +14,7 @@ from workflow.cli.main import wf
 from workflow.distribution import Block, Ranks
 from workflow.errors import WfError
 from workflow.plan.plan_model import SharePlan
-from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, read_cost, span
+from workflow.plan.streams.distribution_strategy import BlockLayout, blocks_of_rows, blocks_of_shape, read_cost, span
 from workflow.report.show.strategy_table import read_blocks, strategies_tables
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})

@@ -14,12 +14,11 @@ from components.archive.h5part import H5Part
 from components.archive.program import BY_SUFFIX, format_of
 from components.archive.tree import Described
 from workflow.errors import Problem, SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.plan.topology.variable_contracts import certain_species, may_be_position
 from workflow.site.site_model import Site
-from workflow.spec.component_files import load_component
-from workflow.spec.file_formats import chosen_format
+from workflow.spec.component_files import chosen_format, load_component
 from workflow.spec.load import load_pipeline
 from workflow.spec.models.component import PortVariable
 from workflow.stage import Info

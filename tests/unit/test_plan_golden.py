@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from workflow.cli.main import wf
 from workflow.errors import SpecError
+from workflow.plan.batch_job import unnamed_options
 from workflow.plan.explain import explain_key
-from workflow.plan.job_request import unnamed_options
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import AllocationPlan, Plan
 from workflow.report.show.node_map import job_text
 from workflow.site.queue_model import QueueLimit, SiteQueue, SubmitRules

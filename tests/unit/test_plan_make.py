@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan
 from workflow.spec.loaded_pipeline import Loaded

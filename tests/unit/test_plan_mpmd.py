@@ -93,7 +93,7 @@ def test_nodes_of_one_line_may_have_different_ranks(plan_of: Planner) -> None:
     apart = ("stages.walk.place.nodes=2", "stages.count.ranks=2", "stages.count.place.nodes=1", "stages.walk.ranks=3")
     for site in (SITE.model_copy(update={"nodes": 4}), SLURM):
         plan = plan_of(TWO_PAIRS, sets=apart, site=site)
-        line = launch_line(group_request(plan.groups[0], plan, received=GrantedNodes(["a", "b", "c", "d"])))
+        line = launch_line(group_request(plan.groups[0], plan, granted=GrantedNodes(["a", "b", "c", "d"])))
         if site is SLURM:
             assert "--distribution=arbitrary" in line.argv
             assert line.texts()[line.env["SLURM_HOSTFILE"]].split() == ["a", "a", "b", "c", "c"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.streams.engine_parameters import ParameterError
 from workflow.plan.streams.queue import check_bound
 from workflow.spec.load import load_pipeline

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage
 from workflow.launch.allocation import Allocation, Host
-from workflow.plan.allocation_check import allocation_problems
+from workflow.plan.batch_job import allocation_problems
 from workflow.plan.plan_model import Plan
 from workflow.run.job_nodes import claimed_nodes, free_part
 from workflow.run.lease import Heartbeat

@@ -14,8 +14,7 @@ import yaml
 from workflow.errors import SpecError
 from workflow.spec import load as load_module
 from workflow.spec import shipped
-from workflow.spec.check import Library
-from workflow.spec.load import load_pipeline
+from workflow.spec.load import Library, load_pipeline
 from workflow.spec.yaml_tree.node import Node, plain, walk
 from workflow.spec.yaml_tree.parse import read_yaml
 

@@ -9,7 +9,7 @@ import pytest
 
 from workflow.campaign.file.trials import short_names
 from workflow.errors import SpecError
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.provenance.plan_files import examine_plan
 from workflow.report.show.plan_tables import parameters_line, plan_parameter_table

@@ -135,8 +135,7 @@ def _plan_version(
 
 def _refuse_no_file(file: Path, name: str) -> None:
     """Raises SpecError where there is no campaign file; `name`: the argument."""
-    from workflow.errors import Problem
-    from workflow.spec.suggest import nearest_name
+    from workflow.errors import Problem, nearest_name
 
     if file.is_dir():
         inside = sorted(file.glob("*.y*ml"))
@@ -177,7 +176,7 @@ def _program(python: str | os.PathLike[str]) -> str:
 
 def _with_metrics(planned: PlannedCampaign, asked: Sequence[str], tolerance: float | None) -> PlannedCampaign:
     """With these metrics only, and this threshold. Raises WfError for a metric that is not known."""
-    from workflow.spec.suggest import did_you_mean, listing
+    from workflow.errors import did_you_mean, listing
 
     spec = planned.spec
     for name in asked:

@@ -29,7 +29,7 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
     """
-    from workflow.plan.make import make_plan as decide
+    from workflow.plan.make_plan import make_plan as decide
     from workflow.site.operator_probe import operators_of
 
     if site is None:
@@ -45,7 +45,7 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     except SpecError as error:
         if allocation is None:
             raise
-        from workflow.plan.allocation_check import too_few_nodes
+        from workflow.plan.batch_job import too_few_nodes
         from workflow.site.known_sites import better_site, whole_site
 
         if (whole := whole_site(site, loaded.spec.site, loaded.path.parent, allocation)) is not None:
@@ -114,7 +114,7 @@ def refuse_allocation(plan: Plan, site: Site, allocation: Allocation) -> list[Pr
     """
     import time
 
-    from workflow.plan.allocation_check import allocation_problems
+    from workflow.plan.batch_job import allocation_problems
     from workflow.site.known_sites import site_for
 
     problems = allocation_problems(plan, allocation, time.time(), site, site_for(allocation, site.site))
@@ -140,7 +140,7 @@ def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
 
 def job_notes(plan: Plan, site: Site) -> list[Problem]:
     """What the job of a plan does not say, and the site may ask for, as notes."""
-    from workflow.plan.job_request import unnamed_options
+    from workflow.plan.batch_job import unnamed_options
 
     return [] if plan.allocation is None else unnamed_options(plan.allocation, site)
 

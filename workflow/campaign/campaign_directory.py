@@ -20,13 +20,12 @@ from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.both_versions import gate_spec, is_gate
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.errors import Problem, RunError, to_message
+from workflow.errors import Problem, RunError, did_you_mean, listing, shortened, to_message
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import ExpectationPlan
 from workflow.provenance.plan_files import size_and_time
 from workflow.replace_file import replace_file
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
 
 CAMPAIGN_FILE = "campaign.yaml"

@@ -33,8 +33,8 @@ def read_age(_context: click.Context, _option: click.Parameter, text: str | None
 
 def read_states(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[RunVerdict, ...]:
     """States of runs that have ended, from a list with commas."""
+    from workflow.errors import did_you_mean
     from workflow.report.read.removable_runs import ENDED
-    from workflow.spec.suggest import did_you_mean
 
     if text is None:
         return ENDED

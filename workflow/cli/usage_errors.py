@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from workflow.errors import Problem
-from workflow.spec.suggest import did_you_mean, shortened
+from workflow.errors import Problem, did_you_mean, shortened
 
 
 def unknown_verb(word: str, verbs: list[str]) -> str:

@@ -14,11 +14,10 @@ from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
 from workflow.compare.reading_process import HINT as DAMAGED
 from workflow.compare.reading_process import ReadingProcess
-from workflow.errors import RunError, WfError
+from workflow.errors import RunError, WfError, shortened
 from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.lifecycle_events import RunFinished
 from workflow.run.run_names import find_run
-from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 
 __all__ = ["Comparison", "compare_runs"]

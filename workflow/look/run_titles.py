@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from workflow.errors import shortened
 from workflow.plan.plan_model import RUN_DIR, Plan
-from workflow.spec.suggest import shortened
 
 _MOST_SETTINGS = 3
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from workflow.errors import WfError
+from workflow.errors import WfError, did_you_mean, listing, nearest_name
 from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
 from workflow.spec.loaded_pipeline import CompletePipeline
 from workflow.spec.models.allocation_request import AllocationRequest
-from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 if TYPE_CHECKING:
     from workflow.spec.loaded_pipeline import Loaded

@@ -45,9 +45,7 @@ def launch_lines(plan: Plan) -> list[LaunchPlan]:
     return alone + [group.launch for group in plan.groups]
 
 
-def stage_request(
-    stage: StagePlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
-) -> LaunchRequest:
+def stage_request(stage: StagePlan, plan: Plan, folder: str = "", granted: GrantedNodes = NOTHING_YET) -> LaunchRequest:
     """The launch line of a stage that has one of its own.
 
     `folder` is that of the stage; by default as a plan string, below `${{ run.dir }}`.
@@ -57,14 +55,14 @@ def stage_request(
         launcher=stage.launch.launcher,
         executable=stage.launch.executable,
         arguments=stage.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.program, _layout(stage, received))],
+        programs=[RankedProgram(stage.ranks, stage.program, _layout(stage, granted))],
         folder=folder or f"{RUN_DIR}/stages/{stage.name}",
         cwd=stage.cwd,
         env=stage.env,
         secrets=stage.secrets,
-        hosts=received.hosts,
-        whole_nodes=received.whole_nodes,
-        cpus_per_core=received.cpus_per_core,
+        hosts=granted.hosts,
+        whole_nodes=granted.whole_nodes,
+        cpus_per_core=granted.cpus_per_core,
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
@@ -72,9 +70,7 @@ def stage_request(
     )
 
 
-def group_request(
-    group: GroupPlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
-) -> LaunchRequest:
+def group_request(group: GroupPlan, plan: Plan, folder: str = "", granted: GrantedNodes = NOTHING_YET) -> LaunchRequest:
     """The launch line of several stages. `folder` is that of the group; by default as a plan string.
 
     Each rank starts through its stage's wrapper, which sets directory and environment, and the cores where the line
@@ -87,12 +83,12 @@ def group_request(
         launcher=group.launch.launcher,
         executable=group.launch.executable,
         arguments=group.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.launch.wrapper, _layout(stage, received)) for stage in stages],
+        programs=[RankedProgram(stage.ranks, stage.launch.wrapper, _layout(stage, granted)) for stage in stages],
         folder=folder,
         cwd=folder,
-        hosts=received.hosts,
-        whole_nodes=received.whole_nodes,
-        cpus_per_core=received.cpus_per_core,
+        hosts=granted.hosts,
+        whole_nodes=granted.whole_nodes,
+        cpus_per_core=granted.cpus_per_core,
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
@@ -111,14 +107,14 @@ def node_names(plan: Plan) -> list[str]:
     return [f"node[{index}]" for index in range(nodes)] if nodes > 1 else []
 
 
-def _layout(stage: StagePlan, received: GrantedNodes) -> RankLayout:
+def _layout(stage: StagePlan, granted: GrantedNodes) -> RankLayout:
     place = stage.placement
     return RankLayout(
         nodes=node_count(place),
         first_node=place.nodes[0][0],
         ranks_per_node=place.ranks_per_node,
         cores_per_rank=place.cores_per_rank,
-        cores=_parts(received.cores_of(stage), place.ranks_per_node),
+        cores=_parts(granted.cores_of(stage), place.ranks_per_node),
         gpus=_parts(place.gpus, place.ranks_per_node),
         nics=place.nics if NIC_VARIABLE not in stage.env and any(map(_uses_adapter, stage.ends)) else (),
     )

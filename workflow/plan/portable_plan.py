@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflow.plan.make import make_plan
+from workflow.plan.make_plan import make_plan
 from workflow.site.machine import ALLOCATOR_VARIABLES
 from workflow.site.site_model import Site
 from workflow.spec.loaded_pipeline import CompletePipeline

@@ -14,7 +14,7 @@ from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
 from workflow.site.need_model import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.program_lookup import Executed, executed, is_interpreter, is_python
 from workflow.site.python_modules import PYTHON_VARIABLES
-from workflow.spec.file_formats import chosen_format
+from workflow.spec.component_files import chosen_format
 from workflow.spec.loaded_pipeline import CompletePipeline
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec

@@ -22,7 +22,7 @@ from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import short_host
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.allocation_check import job_text, plan_nodes
+from workflow.plan.batch_job import job_text, plan_nodes
 from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file

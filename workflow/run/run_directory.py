@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from workflow.errors import RunError
+from workflow.errors import RunError, shortened
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.rank_files import LAUNCH_FILE, RankStart
 from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, StreamEnd, to_end, to_json
@@ -27,7 +27,6 @@ from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
 from workflow.run.events_file import EVENTS_FILE
-from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 
 RUNS = "runs"

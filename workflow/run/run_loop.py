@@ -19,7 +19,7 @@ from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
-from workflow.plan.allocation_check import allocation_problems
+from workflow.plan.batch_job import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.actions import (

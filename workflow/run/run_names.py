@@ -8,10 +8,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from workflow.errors import RunError
+from workflow.errors import RunError, nearest_name, shortened
 from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS
 from workflow.run.run_index import noted_runs
-from workflow.spec.suggest import nearest_name, shortened
 from workflow.spec.user_paths import exists
 
 # Runs of a pipeline are called NAME-TIME-ID: all are alike, and only a slip of the keyboard is a reason to suggest one.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from workflow.launch.allocation import Allocation
-from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
+from workflow.plan.batch_job import DEFAULT_GRACE_S, LARGEST_GRACE
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.events import StopPlanned
 from workflow.run.state import RunState

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, did_you_mean, listing, shortened
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import LAUNCHERS, known_launcher
 from workflow.site.cpu_topology import cpu_topology
@@ -21,7 +21,6 @@ from workflow.site.site_model import Site, SiteFile, check_site
 from workflow.spec.models.units import Spec
 from workflow.spec.overlay import Overlaid, Setting, with_value
 from workflow.spec.shipped import find_configs, is_path, known_configs, no_config, read_config
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import Node, key_path
 from workflow.spec.yaml_tree.parse import read_yaml

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from workflow.errors import did_you_mean, nearest_name, shortened
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.need_model import NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
-from workflow.spec.suggest import did_you_mean, nearest_name, shortened
 from workflow.spec.user_paths import exists, is_file
 
 # Interpreters by the names of their programs, and what their command lines let them execute.

@@ -17,8 +17,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from workflow.errors import shortened
 from workflow.site.program_lookup import is_own_python
-from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:
     import subprocess

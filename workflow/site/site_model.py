@@ -10,13 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from workflow.core_set import format_cores, parse_cores
-from workflow.errors import Problem
+from workflow.errors import Problem, did_you_mean, listing
 from workflow.formatting import plural
 from workflow.launch.launchers import DEFAULT, known_launcher
 from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.units import Size, Spec
-from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
 from workflow.sst_transports import Transport

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from workflow.errors import Problem, SpecError, WfError
+from workflow.errors import Problem, SpecError, WfError, did_you_mean, listing, shortened
 from workflow.spec.models.engine import Engine
 from workflow.spec.shipped import find_config, known_configs, read_config
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import Node
 

@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
-from workflow.errors import Problem
+from workflow.errors import Problem, did_you_mean, listing, shortened
 from workflow.report_figures import FIGURES, OWN, WITH_BASELINE, Figure
 from workflow.spec.models.pipeline import PipelineSpec
 from workflow.spec.models.units import BYTES, SECONDS
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 

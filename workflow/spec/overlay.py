@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.engines import traits_of
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, did_you_mean, listing
 from workflow.spec import pipeline_parameters
 from workflow.spec.pipeline_parameters import PARAMS
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
 from workflow.spec.yaml_tree.parse import parse_yaml

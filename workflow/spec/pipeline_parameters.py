@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from workflow.errors import Problem
+from workflow.errors import Problem, did_you_mean, listing, shortened
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, names_in, parse, scalar_text
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, walk
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from workflow.errors import Problem
+from workflow.errors import Problem, did_you_mean, listing, shortened
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec, Tap
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node

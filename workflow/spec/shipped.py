@@ -11,8 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from workflow.errors import WfError
-from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.errors import WfError, did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, SchemaError
 
-from workflow.errors import Problem
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.errors import Problem, did_you_mean, listing
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
 
 M = TypeVar("M", bound=BaseModel)

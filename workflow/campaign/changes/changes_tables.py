@@ -6,9 +6,9 @@ from workflow.campaign.changes.changes_model import CampaignChanges, FactChange,
 from workflow.campaign.changes.gate import decision_word
 from workflow.campaign.results.campaign_tables import metric_text, p_text, parameter_columns, ratio_interval, varied
 from workflow.campaign.results.results_model import MetricFacts
+from workflow.errors import listing
 from workflow.formatting import NOTHING, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
-from workflow.spec.suggest import listing
 
 
 def difference_table(changes: CampaignChanges) -> Table:

@@ -17,10 +17,9 @@ from workflow.campaign.results.results_model import CampaignResults, MetricFacts
 from workflow.campaign.results.results_table import FIRST, LAST, read_table
 from workflow.campaign.statistics.median_interval import median_interval
 from workflow.campaign.statistics.outliers import outliers
-from workflow.errors import RunError
+from workflow.errors import RunError, shortened
 from workflow.formats.read_json import read_json
 from workflow.report_figures import FigureName
-from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 
 REPORT_FILE = "report.json"

@@ -26,9 +26,8 @@ from workflow.campaign.results.results_table import column_names
 from workflow.campaign.statistics.median_interval import FEWEST
 from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
 from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
-from workflow.errors import WfError
+from workflow.errors import WfError, did_you_mean, listing
 from workflow.formatting import moment, plural
-from workflow.spec.suggest import did_you_mean, listing
 
 CHECKSUM_LENGTH = 12
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.errors import Problem
+from workflow.errors import Problem, did_you_mean, listing, shortened
 from workflow.spec.models.pipeline import PipelineSpec
 from workflow.spec.overlay import Overlaid, Setting, given_site, merged, read_set, with_value
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import keys_of, problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
 

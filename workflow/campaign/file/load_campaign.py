@@ -10,11 +10,10 @@ from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.errors import Problem, SpecError, WfError
+from workflow.errors import Problem, SpecError, WfError, did_you_mean, listing
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.plain_secrets import not_secrets, secret_problems
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 from workflow.spec.yaml_tree.parse import read_yaml

@@ -7,7 +7,7 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import Problem, SpecError
 from workflow.formatting import plural
-from workflow.plan.job_request import plan_allocation
+from workflow.plan.batch_job import plan_allocation
 from workflow.plan.placement.nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan
 from workflow.plan.plan_notes import Notes, Problems

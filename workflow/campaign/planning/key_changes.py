@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workflow.campaign.ledger import History, TrialContent
+from workflow.errors import shortened
 from workflow.formatting import plural
-from workflow.spec.suggest import shortened
 
 MOST_NAMED = 3
 """Changes of one trial that a message names."""

@@ -16,15 +16,13 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
 from workflow.campaign.ledger import Repetition, TrialContent
 from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, did_you_mean, listing
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
 from workflow.report_figures import FigureName, to_figure_name
-from workflow.spec.check import Library
-from workflow.spec.load import load_pipeline
+from workflow.spec.load import Library, load_pipeline
 from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.overlay import Setting
-from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
 

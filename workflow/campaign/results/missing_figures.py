@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workflow.campaign.results.samples import Measured
+from workflow.errors import did_you_mean, listing
 from workflow.report_figures import OWN, to_figure_name
-from workflow.spec.suggest import did_you_mean, listing
 
 
 def why_unknown(name: str, repetitions: Sequence[Measured]) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from workflow.errors import did_you_mean, listing
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.nodes import Demand
 from workflow.plan.plan_notes import Problems
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import StagePlace
-from workflow.spec.suggest import did_you_mean, listing
 
 _NAMES = {"l3": "L3 cache", "numa": "NUMA domain"}
 

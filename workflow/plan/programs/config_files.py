@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from workflow.errors import did_you_mean
 from workflow.plan.placeholders import work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
 from workflow.plan.plan_notes import Problems
@@ -16,7 +17,6 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.stage_policies import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.suggest import did_you_mean
 
 # The config files of programs of the user's own: ADIOS2's two formats, and openPMD-api's two.
 #

@@ -12,13 +12,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from workflow.errors import did_you_mean, listing
 from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, JoinedStream, StagePort
 from workflow.spec.models.stage_policies import OPENPMD
-from workflow.spec.suggest import did_you_mean, listing
 
 # WarpX calls its series so, in the directory that it is given.
 WARPX_SERIES = "openpmd"

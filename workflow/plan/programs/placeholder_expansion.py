@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from workflow.errors import did_you_mean, listing, nearest_name
 from workflow.plan.placeholders import expand, work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan
 from workflow.plan.plan_notes import Notes
@@ -23,7 +24,6 @@ from workflow.spec.placeholder_syntax import (
     parse,
     scalar_text,
 )
-from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 
 def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from workflow.errors import did_you_mean, listing
 from workflow.operators import EVERY, LOSSY, refusal
 from workflow.plan.plan_model import OperatorPlan
 from workflow.plan.plan_notes import Notes, Problems
@@ -19,7 +20,6 @@ from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import TypeAndShape
 from workflow.spec.models.stage_policies import OPENPMD, Compressor
 from workflow.spec.origins import Origins
-from workflow.spec.suggest import did_you_mean, listing
 
 _SHUFFLES = {"none": "BLOSC_NOSHUFFLE", "shuffle": "BLOSC_SHUFFLE", "bitshuffle": "BLOSC_BITSHUFFLE"}
 

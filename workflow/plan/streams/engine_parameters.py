@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
+from workflow.errors import did_you_mean, listing
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.models.units import to_bytes
-from workflow.spec.suggest import did_you_mean, listing
 
 EngineSettings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
 # choices that YAML 1.1 readers turn into booleans

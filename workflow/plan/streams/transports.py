@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workflow.errors import did_you_mean, listing
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
@@ -19,7 +20,6 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
-from workflow.spec.suggest import did_you_mean, listing
 from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word
 
 SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from workflow.errors import listing
 from workflow.plan.plan_model import RestartPlan, is_kept
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
-from workflow.spec.file_formats import chosen_format
+from workflow.spec.component_files import chosen_format
 from workflow.spec.references import has_spool
-from workflow.spec.suggest import listing
 
 
 def plan_restarts(

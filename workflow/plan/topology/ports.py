@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from workflow.errors import did_you_mean, listing
 from workflow.formats.stage_file import Side
 from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -14,7 +15,6 @@ from workflow.spec.models.component import Port, PortVariable
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import ProgramPort, StreamSpec
 from workflow.spec.models.stage_policies import Dialect
-from workflow.spec.suggest import did_you_mean, listing
 
 KEY_OF_SIDE: dict[Side, str] = {"read": "reads", "write": "writes"}
 

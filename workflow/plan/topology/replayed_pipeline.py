@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workflow.errors import RunError
+from workflow.errors import RunError, did_you_mean, listing
 from workflow.spec.component_files import complete_parameters
 from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
 from workflow.spec.models.stage_policies import FailureRule
 from workflow.spec.origins import WrittenKey
-from workflow.spec.suggest import did_you_mean, listing
 
 REPLAY = "replay"
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from workflow.errors import did_you_mean, listing
 from workflow.physical_units import same_unit
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
-from workflow.spec.file_formats import chosen_format, suffixes_of_all
+from workflow.spec.component_files import chosen_format, suffixes_of_all
 from workflow.spec.models.component import Component, FileFormats, PortVariable
 from workflow.spec.models.pipeline import StreamSpec, TypeAndShape, Variable
-from workflow.spec.suggest import did_you_mean, listing
 
 _FLOATS = ("float32", "float64")
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from workflow.errors import listing
 from workflow.formatting import duration
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart
 from workflow.run.events import StagesRestarted
 from workflow.run.lifecycle_events import RestartDecided
-from workflow.spec.suggest import listing
 
 
 def make_restarts(records: Records) -> list[RestartPart]:

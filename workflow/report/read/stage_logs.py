@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow.errors import RunError
+from workflow.errors import RunError, did_you_mean, listing, shortened
 from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_status import is_over
 from workflow.run.lease import LeaseWatch
 from workflow.run.observe.sst_log import is_chatter
 from workflow.run.run_directory import attempts
 from workflow.run.run_names import is_run
-from workflow.spec.suggest import did_you_mean, listing, shortened
 
 _NOTICES = [launcher.interrupt_notice for launcher in LAUNCHERS.values() if launcher.interrupt_notice is not None]
 _BEGIN = re.compile(r"(?:rank \d+ of \d+: )?Traceback \(most recent call last\):$")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.errors import Problem
+from workflow.errors import Problem, shortened
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
@@ -20,7 +20,6 @@ from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
 from workflow.spec.placeholder_syntax import scalar_text
-from workflow.spec.suggest import shortened
 
 LONGEST_PROGRAM = 40
 PLAN_STAGE_COLUMNS: list[Column[StagePlan]] = [
@@ -323,9 +322,9 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
     for stage in plan.stages:
         group = plan.group_of(stage.name)
         if group is None:
-            lines.append((stage.name, launch_line(stage_request(stage, plan, received=received)).argv))
+            lines.append((stage.name, launch_line(stage_request(stage, plan, granted=received)).argv))
         elif stage.name == group.stages[0]:
-            request = group_request(group, plan, received=received)
+            request = group_request(group, plan, granted=received)
             lines.append((", ".join(group.stages), launch_line(request).argv))
             lines += [(f"  {name} there", plan.stage(name).program) for name in group.stages]
     return lines

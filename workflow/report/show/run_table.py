@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workflow.errors import shortened
 from workflow.formatting import NOTHING, duration, moment, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
-from workflow.spec.suggest import shortened
 
 # `wf note RUN` shows the whole.
 LONGEST_NOTE = 40

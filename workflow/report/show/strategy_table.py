@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow.distribution import INNER, Block, Ranks, Shape
-from workflow.errors import WfError
+from workflow.errors import WfError, did_you_mean, listing, shortened
 from workflow.formats.read_json import read_json
 from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
-from workflow.plan.streams.redistribution_cost import (
+from workflow.plan.streams.distribution_strategy import (
     COMPARED,
     BlockLayout,
     ReadCost,
@@ -25,7 +25,6 @@ from workflow.plan.streams.redistribution_cost import (
     read_cost,
 )
 from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
-from workflow.spec.suggest import did_you_mean, listing, shortened
 
 
 class StrategyRow(NamedTuple):

@@ -132,7 +132,7 @@ def _why_unreadable(path: Path, error: OSError, begin: str) -> tuple[str, str]:
         hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else "name the file in it"
         return "is a directory, not a file", hint
     if isinstance(error, FileNotFoundError):
-        from workflow.spec.suggest import nearest_name
+        from workflow.errors import nearest_name
 
         here = {each.stem: each for each in path.parent.glob("*.y*ml")}
         near = nearest_name(path.stem, here)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from workflow.spec.suggest import shortened
+from workflow.errors import shortened
 
 Mark = tuple[int, int]
 """Line and column, from 1."""

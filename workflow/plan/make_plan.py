@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
-from workflow.plan.job_request import plan_allocation
+from workflow.plan.batch_job import plan_allocation
 from workflow.plan.placeholders import stream_path
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.placement.nodes import node_plan, nodes_needed
