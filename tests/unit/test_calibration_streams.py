@@ -14,7 +14,7 @@ from workflow.calibration.stream_measurement import (
     stream_pipeline,
     transport_settings,
 )
-from workflow.cli.calibration_verbs import PARTS as OFFERED
+from workflow.cli.machine_verbs import PARTS as OFFERED
 from workflow.forecast.calibration_model import PARTS
 from workflow.launch.allocation import Allocation, Host
 from workflow.site.site_model import Site

@@ -18,7 +18,7 @@ _MODULES = {
     "Loaded": "workflow.spec.loaded_pipeline",
     "archive_campaign": "workflow.api.archives",
     "archive_run": "workflow.api.archives",
-    "calibrate_site": "workflow.api.calibrations",
+    "calibrate_site": "workflow.api.plans",
     "campaign_status": "workflow.api.campaigns",
     "compare_campaigns": "workflow.api.campaigns",
     "create_run": "workflow.api.runs",

@@ -1,9 +1,11 @@
-"""Plans: made, checked against the machine and its job, and forecast."""
+"""Plans: made, checked against the machine and its job, and forecast; the calibration that forecasts need."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow import __version__
@@ -12,7 +14,10 @@ from workflow.spec.loaded_pipeline import Loaded
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
+    from workflow.calibration.calibrate import GivenData
+    from workflow.calibration.keep_calibration import KeptCalibration
     from workflow.errors import Problem
+    from workflow.forecast.calibration_model import MeasuredPart
     from workflow.forecast.forecast_model import Forecast
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -161,3 +166,35 @@ def forecast_plan(plan: Plan) -> Forecast | None:
     calibration = read_calibration(file)
     forecast = make_forecast(plan, calibration)
     return forecast.model_copy(update={"notes": host_note(calibration, plan.site)})
+
+
+def calibrate_site(
+    site: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    parts: Sequence[MeasuredPart] = (),
+    data: GivenData | None = None,
+    quick: bool = False,
+    new: bool = False,
+    despite_load: bool = False,
+    show: Callable[[str], None] = print,
+) -> KeptCalibration:
+    """Measure a site, and keep it in `calibration/SITE.json` beside the user's sites.
+
+    Args:
+        site: a name, the path of a file, or `auto`.
+        folder: on the file system that is measured; files are written there, and removed.
+        parts: what is measured; by default everything.
+        data: the data to compress; by default data of the component gray_scott.
+        quick: fewer sizes, everything once.
+        new: forget what was known before.
+        despite_load: measure also where other programs use more than a quarter of the cores.
+        show: is called with a line of text before each measurement.
+
+    Raises:
+        WfError: nothing can be measured here, or other programs use too much of the machine.
+    """
+    from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
+
+    place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
+    return measure_and_keep(place, parts, data, new=new, despite_load=despite_load, show=show)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
+from workflow.cli.result_verbs import archive_of_campaign
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 

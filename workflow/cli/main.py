@@ -39,9 +39,9 @@ SECTIONS = {
         "init": "pipeline_verbs",
         "check": "pipeline_verbs",
         "plan": "pipeline_verbs",
-        "graph": "drawing_verbs",
-        "components": "installation_verbs",
-        "schema": "installation_verbs",
+        "graph": "pipeline_verbs",
+        "components": "machine_verbs",
+        "schema": "machine_verbs",
     },
     "Run it": {
         "run": "pipeline_verbs",
@@ -56,19 +56,19 @@ SECTIONS = {
         "logs": "result_verbs",
         "report": "result_verbs",
         "compare": "result_verbs",
-        "look": "drawing_verbs",
+        "look": "result_verbs",
         "runs": "run_verbs",
         "note": "run_verbs",
-        "archive": "archive_verbs",
-        "clean": "clean_verb",
+        "archive": "result_verbs",
+        "clean": "result_verbs",
     },
     "Run it many times": {"campaign": "campaign_verbs"},
     "Machines": {
-        "doctor": "installation_verbs",
-        "sites": "site_verbs",
-        "site": "site_verbs",
-        "calibrate": "calibration_verbs",
-        "completion": "installation_verbs",
+        "doctor": "machine_verbs",
+        "sites": "machine_verbs",
+        "site": "machine_verbs",
+        "calibrate": "machine_verbs",
+        "completion": "machine_verbs",
     },
 }
 for title, verbs in SECTIONS.items():
@@ -91,7 +91,7 @@ def main() -> None:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
-        from workflow.cli.usage_errors import usage_problem
+        from workflow.cli.verb_group import usage_problem
 
         problems, code = [usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The verbs about a pipeline file: get one, check it, plan it, run it."""
+"""The verbs about a pipeline file: get one, check it, plan it, draw it, run it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -27,6 +27,8 @@ from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
+    from workflow.report.graph.graph_shapes import Direction
+    from workflow.report.graph.pipeline_graph import PipelineGraph
     from workflow.site.site_model import Site
 
 
@@ -321,3 +323,106 @@ def _import_for_the_end() -> None:
 
     compile_templates()
     gc.freeze()  # all that is imported by now stays: later collections need not examine it
+
+
+# `wf graph`: the drawing of a pipeline.
+
+Form = Literal["text", "svg", "png", "mermaid"]
+DRAWING_SUFFIXES: dict[str, Form] = {
+    ".svg": "svg",
+    ".png": "png",
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".txt": "text",
+}
+
+
+@click.command()
+@pipeline_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "svg", "png", "mermaid"]),
+    help="What is drawn (default: by the suffix of FILE, else text)",
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write it there")
+@click.option(
+    "--direction",
+    type=click.Choice(["down", "right"]),
+    default="down",
+    show_default=True,
+    help="Direction of the data flow; text is always drawn downwards",
+)
+def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
+    """Draw a pipeline: its stages, streams and files; start nothing.
+
+    PIPELINE is the YAML file. The drawing shows the plan: it includes stages that wf adds, and the transports and
+    queues that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
+    stage that wf adds. GitHub and GitLab draw Mermaid text in Markdown.
+    """
+    from workflow.api.plans import find_site, make_plan
+    from workflow.report.graph.pipeline_graph import make_pipeline_graph
+    from workflow.site.discover import discover_allocation
+
+    chosen = form or _drawing_form(output)
+    if chosen == "png" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a PNG is no text for a terminal: add `--output FILE.png`")
+    loaded = given.load()
+    allocation = discover_allocation()
+    drawn = make_pipeline_graph(make_plan(loaded, find_site(loaded, allocation), allocation))
+    if output is not None:
+        _write_drawing(output, _drawing_bytes(drawn, chosen, direction))
+    elif chosen == "png":
+        click.echo(_drawing_bytes(drawn, chosen, direction), nl=False)
+    elif chosen == "text":
+        from workflow.report.show.printing import show_lines
+
+        show_lines(_drawing_lines(drawn))
+    else:
+        click.echo(_drawing_bytes(drawn, chosen, direction).decode(), nl=False)
+
+
+def _drawing_form(output: Path | None) -> Form:
+    if output is None:
+        return "text"
+    form = DRAWING_SUFFIXES.get(output.suffix.lower())
+    if form is None:
+        raise click.UsageError(
+            f"which format is {output}? Add `--format`, or one of these suffixes: {', '.join(DRAWING_SUFFIXES)}"
+        )
+    return form
+
+
+def _drawing_bytes(drawn: PipelineGraph, form: Form, direction: Direction) -> bytes:
+    """The drawing as a file. Raises WfError where a library is missing."""
+    if form == "text":
+        return ("\n".join(_drawing_lines(drawn)) + "\n").encode()
+    if form == "mermaid":
+        from workflow.report.graph.graph_mermaid import make_mermaid
+
+        return make_mermaid(drawn, direction).encode()
+    from workflow.report.graph.graph_shapes import make_shapes
+
+    shapes = make_shapes(drawn, direction)
+    if form == "png":
+        from workflow.report.graph.graph_png import make_png
+
+        return make_png(shapes)
+    from workflow.report.graph.graph_svg import make_svg
+
+    return make_svg(shapes).encode()
+
+
+def _drawing_lines(drawn: PipelineGraph) -> list[str]:
+    import shutil
+
+    from workflow.report.graph.graph_text import graph_lines
+
+    return graph_lines(drawn, shutil.get_terminal_size().columns)
+
+
+def _write_drawing(output: Path, data: bytes) -> None:
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise WfError(f"cannot write {output}: {error.strerror}", "name another file: `--output FILE`") from error
