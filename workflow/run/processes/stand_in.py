@@ -8,7 +8,7 @@ from pathlib import Path
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import Plan, StagePlan
 
-PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "stand_in_reader.py"
+PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "sst_end.py"
 
 
 def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> ProcessSpec:
@@ -17,5 +17,5 @@ def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> Process
     python, env = (writer.program[0], writer.env) if writer.added == "relay" else (sys.executable, {})
     (end,) = (end for end in stage.ends if (end.stream, end.side) == (stream, "read"))
     settings = [f"{key}={value}" for key, value in end.parameters.items()]
-    argv = [python, str(PROGRAM), end.path, *settings]
+    argv = [python, str(PROGRAM), "stand-in", end.path, *settings]
     return ProcessSpec(f"{stage.name} ({stream})", argv, folder, str(folder), "none", env=env)

@@ -13,7 +13,7 @@ from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Not imported: only programs of stages import their package.
-PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "smoke_stream.py"
+PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "sst_end.py"
 STEPS = 3
 # Planned for many steps and slow readers; three steps must not be dropped.
 _OWN_PARAMETERS = {"QueueFullPolicy": "Block"}
@@ -95,7 +95,7 @@ def _end(
         }
     )
     interpreter = stage.program[0] if stage.component is not None else python
-    program = [interpreter, str(PROGRAM), str(file)]
+    program = [interpreter, str(PROGRAM), "smoke", str(file)]
     request = stage_request(stage, plan, str(folder / "lines" / f"{stream.name}.{stage.name}"), received)
     return SmokeEnd(stage.name, _one_rank(request, program), file, text)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow.replace_file import replace_file
 from workflow.stage import settings
-from workflow.stage.ranks.communicator import communicator, rank
+from workflow.stage.ranks import communicator, rank
 
 ONCE_FILE = "once.json"
 

@@ -18,12 +18,12 @@ from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWrite
 from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
-from workflow.stage.ranks.communicator import rank, size
-from workflow.stage.ranks.uncaught_errors import abort_if_noted, print_plain_errors
+from workflow.stage.ranks import rank, size
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import wait_for_writer
+from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
@@ -152,7 +152,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
         return Hdf5ReadEngine(end)
     if end.traits.shares_launch:
-        from workflow.stage.ssc.ssc_reader import SscReadEngine
+        from workflow.stage.ssc import SscReadEngine
 
         return SscReadEngine(end)
     return AdiosReadEngine(end) if size() == 1 or is_parallel() else GatheredReadEngine(lambda: AdiosReadEngine(end))
@@ -160,7 +160,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
 def _open_write_engine(end: StreamEnd) -> WriteEngine:
     if end.traits.shares_launch:
-        from workflow.stage.ssc.ssc_writer import SscWriteEngine
+        from workflow.stage.ssc import SscWriteEngine
 
         return SscWriteEngine(end)
     try:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import zlib
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.stopping import end_if_requested
-from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.variables import Array, BlockData, Info, to_array
-from workflow.stage.ranks.communicator import own_communicator, rank
-from workflow.stage.ranks.same_values import SameValues
-from workflow.stage.ranks.uncaught_errors import note_early_exit
+from workflow.stage.ranks import own_communicator, rank
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
 from workflow.stage.telemetry import process_metrics
+from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.variables import Array, BlockData, Info, check_contract, to_array, unit_of
 
 if TYPE_CHECKING:
-    from workflow.stage.data.compression_operators import Operators
-    from workflow.stage.data.sample_check import Sampler
+    from workflow.stage.compression import Operators, Sampler
 
 
 class Writer:
@@ -187,16 +186,13 @@ class Writer:
 
         A unit of the data themselves, openPMD's `unitSI` among them, comes first.
         """
-        from workflow.stage.data.quantities import unit_of  # only writers of a pipeline with units pay for it
-
         for name in self._written.keys() & self._units.keys():
             unit = self._units.pop(name)
             if not unit_of(name, self._attributes):
                 self.attribute("unit", unit, variable=name)
 
     def _prepare_samples(self) -> None:
-        from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for these
-        from workflow.stage.data.sample_check import Sampler
+        from workflow.stage.compression import Operators, Sampler  # only writers that compress pay for these
 
         self._operators, self._sampler = Operators(self._end), Sampler(own_communicator())
 
@@ -276,3 +272,54 @@ def _same(one: Array | list[str], other: Array | list[str]) -> bool:
     if isinstance(one, list) or isinstance(other, list):
         return one is other or (isinstance(one, list) and isinstance(other, list) and one == other)
     return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+# Arrays that a program with several ranks writes without a shape: only rank 0's is stored, so all must be the same.
+
+# What another rank than 0 contributes that has written none.
+_NOTHING = np.iinfo(np.int64).min
+
+
+class SameValues:
+    """Compares those arrays of a step by their checksums, once a step: one reduction of 16 bytes.
+
+    In each step, because arrays that are the same at first (zeros) may differ later. Another rank than 0 that
+    has written none is not compared: a program may write them on rank 0 alone.
+    """
+
+    def __init__(self) -> None:
+        self._comm: Any = own_communicator()
+        self._checksums: dict[str, int] = {}
+
+    def take(self, name: str, values: NDArray[Any]) -> None:
+        """Note an array that this rank has written without a shape."""
+        if self._comm is not None and values.ndim:
+            kind = f"{name} {values.dtype.str} {values.shape}".encode()
+            self._checksums[name] = zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, zlib.crc32(kind))
+
+    def check(self) -> None:
+        """Raises StageError on all ranks when an array differs between them. Collective, at the end of a step."""
+        if self._comm is None:
+            return
+        from mpi4py import MPI
+
+        checksums, self._checksums = self._checksums, {}
+        # Positive, so that its negative exists; the maximum of both is equal only where all are.
+        mine = zlib.crc32(repr(checksums).encode())
+        bounds = np.array([mine, -mine] if checksums or self._comm.Get_rank() == 0 else [_NOTHING] * 2, np.int64)
+        self._comm.Allreduce(MPI.IN_PLACE, bounds, op=MPI.MAX)
+        if bounds[0] == -bounds[1]:
+            return
+        if different := _different(self._comm.allgather(checksums)):
+            raise StageError(
+                f"the ranks have different values of {', '.join(map(repr, different))}, written without a shape: only "
+                "rank 0's would be stored. Give `shape`, that of the whole array, and `start`, where this rank's part "
+                "begins; or write the same array on all ranks, or on rank 0 alone"
+            )
+
+
+def _different(ranks: list[dict[str, int]]) -> list[str]:
+    """The names whose checksums differ between the ranks that wrote them, or that rank 0 has not written."""
+    names = dict.fromkeys(name for rank in ranks for name in rank)
+    found = ({rank[name] for rank in ranks if name in rank} for name in names)
+    return [name for name, values in zip(names, found, strict=True) if len(values) > 1 or name not in ranks[0]]
