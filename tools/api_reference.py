@@ -204,10 +204,11 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "once")),
+        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined")),
         ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
+        ("After a restart", named(stage, "State", "once")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps", "RanksDiffer",

@@ -254,11 +254,11 @@ class _Draft:
         for end in self._before.plan.stage(name).ends:
             key = (end.stream, name, end.side)
             before = self.ends[key]
-            size = round(before.bytes * event.first_step / before.steps) if before.steps else 0
+            steps = event.begins(name, end.stream)
+            size = round(before.bytes * steps / before.steps) if before.steps else 0
             stream = self._before.plan.stream(end.stream)
             late = end.side == "read" and self._is_late(stream, before, event.stages)
-            seen, due = visibility(self._before.plan.stage(name), end), self._due(key, event.first_step, event.t)
-            steps = event.first_step
+            seen, due = visibility(self._before.plan.stage(name), end), self._due(key, steps, event.t)
             self._put(EndState(*key, *seen, before.reported, steps=steps, bytes=size, due=due, from_spool=late))
             self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
             self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)

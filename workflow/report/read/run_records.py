@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.plan_model import Plan
 from workflow.report.read.expectations_file import read_expectations
-from workflow.report.read.metrics_file import StageMetrics, join_attempts, read_metrics
+from workflow.report.read.metrics_file import FirstStep, StageMetrics, join_attempts, read_metrics
 from workflow.report.read.own_figures import read_own_figures
 from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
@@ -91,7 +92,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
 
 def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:
     """What all attempts of a stage have recorded."""
-    firsts = [0, *(event.first_step for event in state.attempts if stage in event.stages)]
+    begun = [event for event in state.attempts if stage in event.stages]
+    firsts: list[FirstStep] = [lambda _: 0, *(partial(event.begins, stage) for event in begun)]
     parts = [
         (first, read_metrics(attempt_dir(run_dir, stage, number) / METRICS_FILE))
         for number, first in enumerate(firsts, start=1)

@@ -82,6 +82,11 @@ class Reader:
         self.close(exit_reason(error))
         note_early_exit(error)
 
+    @property
+    def steps_begun(self) -> int:
+        """How many steps are read, the present one included."""
+        return self.steps + (self._step is not None)
+
     def close(self, error: str = "") -> None:
         """Close the stream, at its end or before; `error` records that it was left incomplete. Idempotent."""
         if self._closed:

@@ -28,6 +28,7 @@ class Writer:
     """Writes the steps of a stream. Use it in a `with` statement.
 
     `name`: of the stream; `steps`: how many steps are written so far, those of earlier attempts of the stage included.
+    Of steps that an attempt writes again, because it began before them, the first ones stay: the others are dropped.
     Call its methods on all ranks.
 
     Leaving the `with` block normally closes the stream, and its readers see the end. Leaving it by an exception does
@@ -36,7 +37,7 @@ class Writer:
 
     def __init__(self, end: StreamEnd, engine: WriteEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = end.first_step
+        self.steps = end.first_step - end.repeated
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
@@ -100,7 +101,9 @@ class Writer:
             self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
         block = BlockData(name, kind, array, whole, first, lent)
         try:
-            if shape is not None:
+            if self._dropped:
+                pass
+            elif shape is not None:
                 self._engine.put_share(block)
             else:
                 self._same.take(name, array)
@@ -110,7 +113,7 @@ class Writer:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
-        if self._sampler is not None and self._operators is not None:
+        if self._sampler is not None and self._operators is not None and not self._dropped:
             self._sampler.take(block, self._operators.of(block), self.steps)
         self._io_s += self._metrics.leave() - begin
 
@@ -137,7 +140,7 @@ class Writer:
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.close(self.name, "write", steps=self.steps - self._end.first_step, error=error)
+        self._metrics.close(self.name, "write", steps=max(0, self.steps - self._end.first_step), error=error)
 
     def begin_step(self) -> None:
         """What entering `step()` does. Raises RunStopped when the run is to be stopped."""
@@ -146,7 +149,8 @@ class Writer:
             raise StageError(f"stream {self.name}: no new step: {'the stream is closed' if self._closed else broken}")
         end_if_requested(self)
         begin = self._metrics.enter()
-        self._engine.begin()
+        if not self._dropped:
+            self._engine.begin()
         self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes = True, 0
         self._written.clear()
@@ -154,6 +158,9 @@ class Writer:
     def end_step(self) -> None:
         """What leaving `step()` does."""
         self._inside = False
+        if self._dropped:
+            self.steps += 1
+            return
         if self.steps == self._end.first_step and self._end.variables:
             self._check()
         self._check_same()
@@ -180,6 +187,16 @@ class Writer:
     def break_step(self) -> None:
         """What leaving `step()` by an exception does: the step is not sent, and no further step can follow."""
         self._inside, self._broken = False, True
+
+    @property
+    def steps_begun(self) -> int:
+        """How many steps are written."""
+        return self.steps
+
+    @property
+    def _dropped(self) -> bool:
+        """Whether this step is there already."""
+        return self.steps < self._end.first_step
 
     def _set_units(self) -> None:
         """The units that only the pipeline knows, of the variables of this step: files then have them too.
