@@ -13,9 +13,9 @@ from pathlib import Path
 
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
-from workflow.plan.plan_model import EndPlan, StagePlan, StreamPlan
+from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.plan.programs.config_files import config_files
-from workflow.plan.streams.end_plans import POLL_S
+from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import attempt_dir, stage_dir, stage_ends
@@ -43,7 +43,7 @@ def find_first_step(state: RunState, stages: Sequence[str]) -> int:
 
 def _whole_steps(end: EndPlan) -> int:
     index = read_index(Path(end.path) / "md.idx")
-    return 0 if index is None else index.steps
+    return end.before + (0 if index is None else index.steps)
 
 
 def to_attempt(stage: StagePlan, state: RunState) -> StagePlan:
@@ -51,18 +51,11 @@ def to_attempt(stage: StagePlan, state: RunState) -> StagePlan:
     plan, ends = state.plan, []
     for planned in stage.ends:
         stream, now = plan.stream(planned.stream), state.ends[planned.stream, stage.name, planned.side]
-        end = _of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
+        end = end_of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
         appends = end.side == "write" and plan.stream(end.stream).is_kept
-        parameters = {**end.parameters, APPEND_AFTER: str(now.steps)} if appends else end.parameters
+        parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         ends.append(end.model_copy(update={"first_step": now.steps, "parameters": parameters}))
     return stage.model_copy(update={"ends": ends})
-
-
-def _of_spool(end: EndPlan, spool: StreamPlan) -> EndPlan:
-    """The end as it reads the spool of its stream."""
-    parameters = {"OpenTimeoutSecs": f"{end.open_timeout_s:g}", "BeginStepPollingFrequencySecs": f"{POLL_S:g}"}
-    kept = {"engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None}
-    return end.model_copy(update=kept)
 
 
 def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:

@@ -142,6 +142,32 @@ def _reads_from_start(stage: DeclaredStage) -> bool:
     return stage.component.restarts == "from_start" or (form is not None and not form[1].appends)
 
 
+def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+    """Why a stage begins with the first step when its run goes on in another directory; "" where it need not.
+
+    A simulation needs a saved state besides: that is not asked here.
+    """
+    for stream in streams:
+        engine = stream.engine.traits
+        is_written = stream.writer is not None and stream.writer.stage == stage.name
+        if engine.shares_launch and stage.name in {port.stage for port in stream.ports}:
+            return f"shares its launch line with others, by {stream.name}"
+        if is_written and not engine.in_memory and not engine.resumable:
+            return f"writes {stream.name} by {engine.name}, which cannot be joined to what there is"
+    if stage.spec.output.files == "each_step":
+        return "writes a file for each step"
+    if stage.component is None:
+        return "" if stage.spec.uses_stage else "is a program without workflow.stage: nobody knows at which step it was"
+    if stage.component.kind != "simulation" and stage.component.restarts is None:
+        return f"runs component `{stage.component.component}`, which cannot go on where it was"
+    if stage.component.restarts == "from_start":
+        return f"runs component `{stage.component.component}`, which needs all steps"
+    form = chosen_format(stage.component, stage.parameters)
+    if form is not None and not form[1].appends:
+        return f"writes a file of format {form[0]}, which cannot be joined to what there is"
+    return ""
+
+
 def _check_ignored(
     stage: DeclaredStage,
     stages: Mapping[str, DeclaredStage],
