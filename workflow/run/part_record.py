@@ -34,26 +34,20 @@ def read_part(run_dir: Path) -> PartRecord | None:
         return None
 
 
-def newest_part(run_dir: Path) -> Path:
-    """The last of the parts that go on with this run, of those in the same folder; the run itself where there is none.
-
-    Two parts may go on with one run: the one with the later name counts, which was made later.
-    """
-    following = {
-        Path(record.run).resolve(): path.parent
-        for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"))
-        if not path.parent.is_symlink() and (record := read_part(path.parent)) is not None
-    }
-    newest, seen = run_dir.resolve(), set[Path]()
-    while newest in following and newest not in seen:
-        seen.add(newest)
-        newest = following[newest].resolve()
-    return newest
-
-
-def parts_of(run_dir: Path) -> list[Path]:
-    """This run and the parts before it that are there, the first one first."""
-    found = [run_dir.resolve()]
-    while (record := read_part(found[0])) is not None and Path(record.run).exists():
-        found.insert(0, Path(record.run).resolve())
+def following_part(run_dir: Path) -> Path | None:
+    """The run that goes on with this one, of those in the same folder: the newest, where there are several."""
+    found = None
+    for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
+        record = read_part(path.parent)
+        if record is not None and not path.parent.is_symlink() and Path(record.run).resolve() == run_dir.resolve():
+            found = path.parent
     return found
+
+
+def newest_part(run_dir: Path) -> Path:
+    """The last of the parts that go on with this run; the run itself where there is none."""
+    newest, seen = run_dir.resolve(), set[Path]()
+    while newest not in seen and (following := following_part(newest)) is not None:
+        seen.add(newest)
+        newest = following.resolve()
+    return newest

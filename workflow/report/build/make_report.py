@@ -8,7 +8,7 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.bottleneck import Limit, run_limit
 from workflow.report.build.judge_expectations import with_expectations
 from workflow.report.build.notes import make_notes, unfinished_files
-from workflow.report.build.restart_parts import make_restarts, restart_note
+from workflow.report.build.restart_parts import make_restarts, part_notes, restart_note
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
@@ -52,7 +52,12 @@ def make_report(records: Records) -> Report:
         restarts=restarts,
         forecast=forecast,
         off=off,
-        notes=[*map(restart_note, restarts), *make_notes(records, streams), *records.notes.damage],
+        notes=[
+            *part_notes(records.plan),
+            *map(restart_note, restarts),
+            *make_notes(records, streams),
+            *records.notes.damage,
+        ],
         unfinished_files=unfinished_files(records),
         warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )

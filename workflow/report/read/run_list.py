@@ -11,6 +11,7 @@ from workflow.report.read.expectations_file import read_expectations
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
+from workflow.run.part_record import read_part
 from workflow.run.run_brief import RunBrief, read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
 from workflow.run.run_notes import read_notes
@@ -55,7 +56,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     # The last event of a run that goes on may be of long ago.
     last = time.time() if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
-    notes = read_notes(run_dir)
+    notes, part = read_notes(run_dir), read_part(run_dir)
     return RunLine(
         name=run_dir.name,
         state=state,
@@ -68,6 +69,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
+        goes_on_with="" if part is None else Path(part.run).name,
     )
 
 
