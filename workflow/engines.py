@@ -3,7 +3,7 @@
 Nobody asks for an engine by its name: each place asks for the trait that it means, so that a new engine is one entry
 here and `configs/engines/NAME.yaml` with its parameters. What is special to one engine has modules of its own: SST
 `sst_transports`, `run/observe/sst_log`, `stage/adios/open_engine`; SSC `plan/programs/launch_plans`, `stage/ssc`; BP
-`run/observe/bp_index`; HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only: stages import it.
+`formats/bp_index`; HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only: stages import it.
 """
 
 from __future__ import annotations

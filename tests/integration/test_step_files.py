@@ -13,8 +13,8 @@ from tests.support.pipelines import ROOT, run
 from tests.support.stage_programs import STEPS
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError
+from workflow.formats.bp_index import read_index
 from workflow.formats.step_files import CLOSED_FILE, newest_step_file, read_closed
-from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import read_filled_plan
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")

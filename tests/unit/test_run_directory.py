@@ -20,10 +20,10 @@ import pytest
 from tests.support.chains import Source, chain, make_end, make_plan, make_stage, make_stream
 from tests.support.sample_run import PROVENANCE
 from workflow.errors import RunError
+from workflow.formats.bp_index import deactivate, read_index
 from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
-from workflow.run.observe.bp_index import deactivate, read_index
 from workflow.run.run_directory import create_run_dir, fill_plan, read_filled_plan
 from workflow.run.run_names import find_run, full_name
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workflow.compare.reading_process import note_reading
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES, engine_of_data
 from workflow.errors import RunError, WfError
+from workflow.formats.bp_index import missing_part
 from workflow.formats.step_files import newest_step_file, numbered_path, step_file
 from workflow.installation import install_command
-from workflow.run.observe.bp_index import missing_part
 
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step

@@ -15,11 +15,11 @@ from workflow.compare.data_files import find_data, is_data
 from workflow.crate.archive_contents import RECORDS
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
+from workflow.formats.bp_index import deactivate, read_index
 from workflow.formats.step_files import newest_step_file
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.run.lease import examine_leases
-from workflow.run.observe.bp_index import deactivate, read_index
 from workflow.run.run_directory import PLAN_FILE
 from workflow.run.run_names import find_run, is_run
 from workflow.spec.suggest import shortened

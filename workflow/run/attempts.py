@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workflow.formats.bp_index import read_index
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
-from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.state import RunState
 

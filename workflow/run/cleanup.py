@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import CONTACT_SUFFIXES
+from workflow.formats.bp_index import deactivate
 from workflow.formats.step_files import is_numbered, newest_step_file
 from workflow.plan.plan_model import Plan
-from workflow.run.observe.bp_index import deactivate
 
 
 def clean(run_dir: Path, plan: Plan) -> list[str]:

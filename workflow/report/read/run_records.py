@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import RunError
+from workflow.formats.bp_index import read_index
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.plan_model import Plan
 from workflow.report.read.expectations_file import read_expectations
@@ -14,7 +15,6 @@ from workflow.report.read.metrics_file import StageMetrics, join_attempts, read_
 from workflow.report.read.own_figures import read_own_figures
 from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
-from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import attempt_dir, read_filled_plan
 from workflow.run.run_notes import RunNotes, read_notes
 from workflow.run.state import EndKey, RunState, initial_state

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from workflow.formats.bp_index import Index, is_blank, read_index
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.sides import EndOfStream, Side
@@ -24,7 +25,6 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.observe.bp_index import Index, is_blank, read_index
 from workflow.run.observe.launcher_words import LauncherWords
 from workflow.run.observe.metrics_follower import MetricsFollower
 from workflow.run.observe.missed_stream import MissedStreams, another_stream
