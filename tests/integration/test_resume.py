@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tests.support.pipelines import ROOT, TIMEOUT_S, Done, run
 from tests.support.waiting import wait_until
 from workflow.api import read_report
 from workflow.compare.compare_runs import compare_runs
-from workflow.run.lease import read_lease
+from workflow.run.lease import examine_leases, read_lease
 from workflow.run.part_record import newest_part, read_part
 
 # The analysis fails at the step that the file `fails` names.
@@ -69,6 +70,12 @@ def resume(folder: Path, name: str, fails: int | None = None, before: str = "run
     return Done(code, said, folder / name)
 
 
+def first_step(done: Done, stage: str) -> int:
+    found = re.search(rf"^  {stage} +step (\d+)", done.said, re.MULTILINE)
+    assert found is not None, done.said
+    return int(found[1])
+
+
 def undisturbed(folder: Path, field: str = "via: bp5", means: str = "via: sst") -> Done:
     other = folder / "undisturbed"
     other.mkdir()
@@ -83,17 +90,18 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("means", ["via: sst", "via: bp5", "via: bp5, coupling: live"])
-def test_an_analysis_goes_on_where_it_was_and_the_file_is_that_of_an_undisturbed_run(means: str, tmp_path: Path) -> None:
+def test_an_analysis_goes_on_and_its_files_are_those_of_an_undisturbed_run(means: str, tmp_path: Path) -> None:
     failed = start(tmp_path, means=means, fails=12)
     assert failed.code == 1, failed.said
     before = sums(failed.folder)
     done = resume(tmp_path, "part2")
     assert done.code == 0, done.said
     assert "part 2, which goes on with run:" in done.said
-    assert "sim   done" in done.said and "mean  step 12" in done.said
+    assert "sim   done" in done.said
+    assert 9 <= first_step(done, "mean") <= 12, "the sink may have had fewer steps than the analysis"
     assert compare_runs(done.folder, undisturbed(tmp_path, means=means).folder).identical
     assert sums(failed.folder) == before, "the earlier part is only read"
-    assert read_report(done.folder).stream("means").steps == 9
+    assert read_report(done.folder).stream("means").steps == 21 - first_step(done, "mean")
 
 
 def test_a_run_goes_on_twice(tmp_path: Path) -> None:
@@ -101,7 +109,8 @@ def test_a_run_goes_on_twice(tmp_path: Path) -> None:
     assert resume(tmp_path, "part2", fails=15).code == 1
     done = resume(tmp_path, "part3")  # of the run with which all began
     assert done.code == 0, done.said
-    assert "part 3, which goes on with part2" in done.said and "mean  step 15" in done.said
+    assert "part 3, which goes on with part2" in done.said
+    assert 12 <= first_step(done, "mean") <= 15
     assert compare_runs(done.folder, undisturbed(tmp_path).folder).identical
     record = read_part(done.folder)
     assert record is not None and (record.number, Path(record.run).name) == (3, "part2")
@@ -120,19 +129,18 @@ def test_a_part_that_fails_before_its_first_step_loses_nothing(tmp_path: Path) -
 def test_a_run_whose_supervisor_was_killed_goes_on(tmp_path: Path) -> None:
     slow = ANALYSIS.replace("        with means.step", "        import time; time.sleep(0.1)\n        with means.step")
     (tmp_path / "mean.py").write_text(slow)
-    (tmp_path / "pipeline.yaml").write_text(
-        "wf: 1\nname: test\noversubscribe: true\n" + PIPELINE.format(folder=tmp_path, field="via: bp5", means="via: bp5")
-    )
+    head = "wf: 1\nname: test\noversubscribe: true\n"
+    (tmp_path / "pipeline.yaml").write_text(head + PIPELINE.format(folder=tmp_path, field="via: bp5", means="via: bp5"))
     assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
     index = tmp_path / "run/streams/means.bp/md.idx"
     wait_until(lambda: index.exists() and index.stat().st_size > 600, "the analysis has written some steps")
     lease = read_lease(tmp_path / "run")
     assert lease is not None
     os.kill(lease.pid, signal.SIGKILL)
-    wait_until(lambda: "lost" in wf(tmp_path, "runs", "--json")[1], "the run counts as lost")
+    wait_until(lambda: not examine_leases([tmp_path / "run"])[0].alive, "the run counts as lost")
     done = resume(tmp_path, "part2")
     assert done.code == 0, done.said
-    assert "mean  step " in done.said and "mean  step 0" not in done.said
+    assert first_step(done, "mean") > 0
     assert compare_runs(done.folder, undisturbed(tmp_path, means="via: bp5").folder).identical
 
 
@@ -140,17 +148,18 @@ def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path) -> None:
     done = start(tmp_path)
     assert done.code == 0
     code, said = wf(tmp_path, "resume", str(done.folder))
-    assert code == 1 and "run has succeeded: nothing is left to do" in said
+    assert code == 2 and "run has succeeded: nothing is left to do" in said
     other = tmp_path / "other"
     other.mkdir()
     assert start(other, field="via: sst", fails=3).code == 1
     code, said = wf(other, "resume", str(other / "run"))
-    assert code == 1
+    assert code == 2
     assert "nothing of run can be used" in said and "sim has saved no state" in said
     text = (other / "pipeline.yaml").read_text()
-    (other / "pipeline.yaml").write_text(text.replace("  means: {from", "  averages: {from").replace("writes: {means", "writes: {averages"))
+    text = text.replace("  means: {from", "  averages: {from").replace("writes: {means", "writes: {averages")
+    (other / "pipeline.yaml").write_text(text)
     code, said = wf(other, "resume", str(other / "run"))
-    assert code == 1 and "has other streams than run: averages, means" in said
+    assert code == 2 and "has other streams than run: averages, means" in said
 
 
 def test_the_earlier_part_stays_while_a_later_one_has_links_to_its_data(tmp_path: Path) -> None:
@@ -165,6 +174,6 @@ def test_the_earlier_part_stays_while_a_later_one_has_links_to_its_data(tmp_path
     names = [line["name"] for line in (lines["runs"] if isinstance(lines, dict) else lines)]
     said = wf(tmp_path, "clean", "--keep", "0", "--dry-run")[1]
     older = next(name for name in names if read_part(tmp_path / "runs" / name) is None)
-    assert f"goes on with it" in said and older in said
-    code, said = wf(tmp_path, "runs")
+    assert "goes on with it" in said and older in said
+    said = wf(tmp_path, "runs")[1]
     assert "goes on with" in said and older in said

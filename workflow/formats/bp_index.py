@@ -10,15 +10,35 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 HEADER = 64
-_VERSION = 37
-_ACTIVE = {5: 39, 4: 38}
+VERSION = 37
+ACTIVE = {5: 39, 4: 38}
 _BP4_RECORD = 64
 _BLANK = 256
 _BP5_HEAD = struct.Struct("<cQ")
+STEP, WRITERS = b"s", b"w"
+
+
+class Record(NamedTuple):
+    """A record of BP5: its type, and numbers of 64 bits.
+
+    `STEP`: the place and size of the step's metadata in md.0 and the number of flushes; then for each writer the place
+    and size of each flush, and the place of the rest of its data. `WRITERS`, of the steps that follow: the numbers of
+    writers, aggregators and subfiles, and the subfile of each writer. Places of data are those in the subfile.
+    """
+
+    kind: bytes
+    numbers: tuple[int, ...]
+
+    def to_bytes(self) -> bytes:
+        """As it is in the file."""
+        count = len(self.numbers)
+        return _BP5_HEAD.pack(self.kind, 8 * count) + struct.pack(f"<{count}Q", *self.numbers)
 
 
 @dataclass(frozen=True)
@@ -36,25 +56,21 @@ def read_index(path: Path, known: Index | None = None) -> Index | None:
     try:
         with path.open("rb") as file:
             header = file.read(HEADER)
-            if len(header) < HEADER or header[_VERSION] not in _ACTIVE:
+            if len(header) < HEADER or header[VERSION] not in ACTIVE:
                 return None
             file.seek(known.offset)
             rest = file.read()
     except OSError:
         return None
-    version = header[_VERSION]
+    version = header[VERSION]
     steps, used = _steps(rest, version)
-    return Index(known.steps + steps, header[_ACTIVE[version]] != 0, known.offset + used)
+    return Index(known.steps + steps, header[ACTIVE[version]] != 0, known.offset + used)
 
 
 def missing_part(folder: Path) -> str:
     """Which part of a BP file is cut off, as far as its index shows; empty where none is, or it is another file.
 
     ADIOS2 (2.12.1) waits without a limit for data that are not there. Of a file that is still written nothing is said.
-    BP5: the record of a step begins with the place and size of its metadata and the number of flushes. For each writer
-    follow the place and size of each flush, and the place of the rest of its data. A record of type `w` has the numbers
-    of writers, aggregators and subfiles, and the subfile of each writer. How long the data of the last step are is not
-    in the index: nothing is known of a file that is cut off within them.
     """
     try:
         index = (folder / "md.idx").read_bytes()
@@ -62,26 +78,33 @@ def missing_part(folder: Path) -> str:
         return f"md.idx cannot be read: {error.strerror}"
     if len(index) < HEADER:
         return "md.idx is truncated"
-    version = index[_VERSION]
-    if version not in _ACTIVE or index[_ACTIVE[version]]:
+    version = index[VERSION]
+    if version not in ACTIVE or index[ACTIVE[version]]:
         return ""
     if _steps(index[HEADER:], version)[1] != len(index) - HEADER:
         return "md.idx is truncated"
-    return _missing_data(folder, index[HEADER:]) if version == 5 else ""
+    return missing_data(folder, read_records(index[HEADER:])) if version == 5 else ""
 
 
-def _missing_data(folder: Path, records: bytes) -> str:
+def read_records(data: bytes) -> list[Record]:
+    """The records of BP5 in what follows the header, without one that is cut off."""
+    return [
+        Record(kind, struct.unpack_from(f"<{(end - begin) // 8}Q", data, begin)) for kind, begin, end in _bodies(data)
+    ]
+
+
+def missing_data(folder: Path, records: Iterable[Record]) -> str:
+    """Which file of a BP5 directory lacks data of these steps; empty where none does.
+
+    How long the data of the last step are is not in the index: nothing is known of a file that is cut off within them.
+    """
     subfiles: tuple[int, ...] = ()
     places: dict[str, set[int]] = {}  # file → where data begin
     least: dict[str, int] = {}  # file → how long it is at least
-    used = 0
-    while used < len(records):
-        kind, length = _BP5_HEAD.unpack_from(records, used)
-        used += _BP5_HEAD.size + length
-        numbers = struct.unpack_from(f"<{length // 8}Q", records, used - length)
-        if kind == b"w":
+    for kind, numbers in records:
+        if kind == WRITERS:
             subfiles = numbers[3:]
-        elif kind == b"s":
+        elif kind == STEP:
             least["md.0"] = numbers[0] + numbers[1]
             each = 2 * numbers[2] + 1
             for writer, subfile in enumerate(subfiles):
@@ -127,8 +150,8 @@ def deactivate(path: Path) -> bool:
         return False
     try:
         with path.open("r+b") as file:
-            version = os.pread(file.fileno(), 1, _VERSION)[0]
-            os.pwrite(file.fileno(), b"\0", _ACTIVE[version])
+            version = os.pread(file.fileno(), 1, VERSION)[0]
+            os.pwrite(file.fileno(), b"\0", ACTIVE[version])
     except OSError:
         return False
     return True
@@ -140,10 +163,18 @@ def _steps(data: bytes, version: int) -> tuple[int, int]:
         count = len(data) // _BP4_RECORD
         return count, count * _BP4_RECORD
     steps = used = 0
-    while used + _BP5_HEAD.size <= len(data):
-        kind, length = _BP5_HEAD.unpack_from(data, used)
-        if used + _BP5_HEAD.size + length > len(data):
-            break
-        steps += kind == b"s"
-        used += _BP5_HEAD.size + length
+    for kind, _, used in _bodies(data):  # noqa: B007  # the last one is where the next begins
+        steps += kind == STEP
     return steps, used
+
+
+def _bodies(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """The records of BP5: type, and where the body begins and ends. Not one that is cut off."""
+    end = 0
+    while end + _BP5_HEAD.size <= len(data):
+        kind, length = _BP5_HEAD.unpack_from(data, end)
+        begin = end + _BP5_HEAD.size
+        end = begin + length
+        if end > len(data):
+            return
+        yield kind, begin, end

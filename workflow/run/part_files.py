@@ -1,6 +1,6 @@
 """The files of a run that goes on with an earlier one: what each part holds of a stream, and all of it as one file.
 
-A part writes only the steps that follow. When its writer has ended, the file is moved to `pieces/`, and a file that
+A part writes only the steps that follow. When its writer has ended, the file is moved to `.pieces/`, and a file that
 joins the steps of all parts takes its place: its data are links. Earlier parts stay as they are.
 """
 
@@ -10,11 +10,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from workflow.formats.bp_index import read_index
 from workflow.formats.joined_bp import Piece, join_bp5
 from workflow.plan.plan_model import RUN_DIR, EndPlan, PiecePlan, Plan
-from workflow.run.observe.bp_index import read_index
 
-PIECES = "pieces"
+# Hidden: what is in it is seen through the files that join the parts.
+PIECES = ".pieces"
 # What a component calls a file until its stream has ended.
 PARTIAL = ".partial"
 
