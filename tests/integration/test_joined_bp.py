@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.pipelines import ROOT
 from workflow.formats.bp_index import read_index
-from workflow.formats.joined_bp import FIRST_SUBFILE, JoinError, Piece, join_bp5
+from workflow.formats.joined_bp import FIRST_SUBFILE, BpPiece, JoinError, join_bp5
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 PROGRAM = ROOT / "tests/support/bp_parts.py"
@@ -66,7 +66,7 @@ def sums(*folders: Path) -> dict[str, tuple[str, int]]:
     return {str(file): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns) for file in files}
 
 
-def check(python: str, target: Path, pieces: list[Piece], one_shape: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def check(python: str, target: Path, pieces: list[BpPiece], one_shape: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Join, and compare what both ways of reading give with what is read from the pieces."""
     before = sums(*(piece.path for piece in pieces))
     steps = join_bp5(pieces, target)
@@ -87,13 +87,13 @@ def test_two_and_three_parts_cut_and_joined_again(python: str, tmp_path: Path) -
     a = write(python, tmp_path / "a.bp", 0, 4, attributes={**same, "part": 1})
     b = write(python, tmp_path / "b.bp", 3, 4, attributes={**same, "part": [2, 3], "more": "text"})
     c = write(python, tmp_path / "c.bp", 5, 3, flush=1)
-    got = check(python, tmp_path / "ab.bp", [Piece(a, 3), Piece(b)])
+    got = check(python, tmp_path / "ab.bp", [BpPiece(a, 3), BpPiece(b)])
     assert [step["attributes"].get("part") for step in got] == ["1"] * 3 + ["{ 2, 3 }"] * 4
     assert all(step["attributes"]["units"] == '"m"' for step in got)
-    check(python, tmp_path / "abc.bp", [Piece(a, 3), Piece(b, 2), Piece(c)])
+    check(python, tmp_path / "abc.bp", [BpPiece(a, 3), BpPiece(b, 2), BpPiece(c)])
     # The joined file is a part of another; what has no step is none.
     again = tmp_path / "again.bp"
-    got = check(python, again, [Piece(tmp_path / "ab.bp", 5), Piece(b, 0), Piece(c)])
+    got = check(python, again, [BpPiece(tmp_path / "ab.bp", 5), BpPiece(b, 0), BpPiece(c)])
     assert len(got) == 8
     assert (again / f"data.{FIRST_SUBFILE}").readlink() == a / "data.0"
     # ADIOS2 counts the last one in.
@@ -111,7 +111,7 @@ def test_a_killed_writer_and_a_record_that_is_cut_off(python: str, tmp_path: Pat
     (a / "md.idx").write_bytes(data[:-5])
     formats = (a / "mmd.0").read_bytes()
     (a / "mmd.0").write_bytes(formats + b"\x0c" + bytes(9))
-    assert join_bp5([Piece(a), Piece(b)], tmp_path / "ab.bp") == 4
+    assert join_bp5([BpPiece(a), BpPiece(b)], tmp_path / "ab.bp") == 4
     # ADIOS2 reads these only where they are whole and ended.
     (a / "md.idx").write_bytes(data[:39] + b"\0" + data[40:])
     (a / "mmd.0").write_bytes(formats)
@@ -125,7 +125,7 @@ def test_the_number_of_writers_changes(mpi_python: str, tmp_path: Path) -> None:
         write(mpi_python, tmp_path / "b.bp", 3, 3, 3, seed=2, operator="blosc", attributes={"part": 2}),
         write(mpi_python, tmp_path / "c.bp", 6, 3, 2, seed=3, operator="zfp"),
     ]
-    check(mpi_python, tmp_path / "abc.bp", [Piece(parts[0], 2), *map(Piece, parts[1:])], ONE_SHAPE)
+    check(mpi_python, tmp_path / "abc.bp", [BpPiece(parts[0], 2), *map(BpPiece, parts[1:])], ONE_SHAPE)
     bpls = Path(mpi_python).with_name("bpls")
     listed = subprocess.run([bpls, tmp_path / "abc.bp", "number"], capture_output=True, text=True, check=True).stdout
     assert listed.split() == ["int64_t", "number", "8*scalar"]
@@ -140,7 +140,7 @@ def test_it_reads_as_what_adios2_has_appended(cut: int, mpi_python: str, tmp_pat
     whole = write(mpi_python, tmp_path / "whole.bp", 0, 3, 2, **options)
     write(mpi_python, whole, cut, 3, 3, append=1, parameters={"AppendAfterSteps": str(cut)}, **rest)
     b = write(mpi_python, tmp_path / "b.bp", cut, 3, 3, **rest)
-    join_bp5([Piece(a, cut), Piece(b)], tmp_path / "ab.bp")
+    join_bp5([BpPiece(a, cut), BpPiece(b)], tmp_path / "ab.bp")
     stream, random_, *want = read(mpi_python, *((p, h, {}) for p in (tmp_path / "ab.bp", whole) for h in HOW))
     assert [stream, random_] == want
 
@@ -161,7 +161,7 @@ def test_ways_to_write(parameters: dict[str, str], mpi_python: str, tmp_path: Pa
     options: dict[str, Any] = {"parameters": parameters, "attributes": {"part": 1}}
     a = write(mpi_python, tmp_path / "a.bp", 0, 3, 3, seed=1, **options)
     b = write(mpi_python, tmp_path / "b.bp", 3, 3, 3, seed=2, flush=1, **options)
-    check(mpi_python, tmp_path / "ab.bp", [Piece(a, 2), Piece(b, 2)])
+    check(mpi_python, tmp_path / "ab.bp", [BpPiece(a, 2), BpPiece(b, 2)])
 
 
 def test_what_is_written_into_it_does_not_reach_the_parts(mpi_python: str, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_is_written_into_it_does_not_reach_the_parts(mpi_python: str, tmp_p
     b = write(mpi_python, tmp_path / "b.bp", 2, 2, 1)
     before = sums(a, b)
     joined = tmp_path / "ab.bp"
-    *steps, _ = check(mpi_python, joined, [Piece(a), Piece(b)], ONE_SHAPE)
+    *steps, _ = check(mpi_python, joined, [BpPiece(a), BpPiece(b)], ONE_SHAPE)
     for after in (4, 3):
         write(mpi_python, joined, after, 2, 2, append=1, parameters={"AppendAfterSteps": str(after)})
         (got,) = read(mpi_python, (joined, "stream", {}))
@@ -186,7 +186,7 @@ def test_random_parts(seed: int, tmp_path: Path) -> None:
     for part in range(chance.randint(2, 4)):
         steps = chance.randint(1, 5)
         spec = {"first": first, "steps": steps, "seed": chance.randint(0, 999), "flush": chance.choice([0, 1])}
-        pieces.append(Piece(tmp_path / f"{part}.bp", chance.randint(1, steps)))
+        pieces.append(BpPiece(tmp_path / f"{part}.bp", chance.randint(1, steps)))
         jobs.append((str(pieces[-1].path), spec))
         first += pieces[-1].steps or 0
     program(sys.executable, "write", json.dumps(jobs))
@@ -199,9 +199,9 @@ def test_what_adios2_would_misread_is_refused(mpi_python: str, tmp_path: Path) -
     zfp = write(mpi_python, tmp_path / "zfp.bp", 3, 2, 2, variables=["packed", "local"], operator="zfp")
     plain = write(mpi_python, tmp_path / "plain.bp", 3, 2, 2, variables=["packed"], parameters={"StatsLevel": "0"})
     with pytest.raises(JoinError, match="writer 1 writes packed in the first, in the second others do"):
-        join_bp5([Piece(both), Piece(first)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(both), BpPiece(first)], tmp_path / "joined.bp")
     for other in (zfp, plain):
         with pytest.raises(JoinError, match="store packed in different ways"):
-            join_bp5([Piece(both), Piece(other)], tmp_path / "joined.bp")
+            join_bp5([BpPiece(both), BpPiece(other)], tmp_path / "joined.bp")
     # The other way round a reader meets a writer's variable that it has not met yet.
-    check(mpi_python, tmp_path / "joined.bp", [Piece(first), Piece(both)])
+    check(mpi_python, tmp_path / "joined.bp", [BpPiece(first), BpPiece(both)])

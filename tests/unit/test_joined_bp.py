@@ -12,7 +12,7 @@ import pytest
 
 from workflow.formats.bp5_metadata import format_entry, read_formats, read_layouts, variables_of
 from workflow.formats.bp_index import HEADER, STEP, WRITERS, Index, Record, read_index, read_records
-from workflow.formats.joined_bp import FIRST_SUBFILE, JoinError, Piece, join_bp5
+from workflow.formats.joined_bp import FIRST_SUBFILE, BpPiece, JoinError, join_bp5
 
 Fields = dict[str, tuple[str, int]]
 X: Fields = {"BPG_8_10_x": ("MetaArrayMM8", 64), "BPg_time": ("float", 8)}
@@ -85,7 +85,7 @@ def test_places_and_numbers(tmp_path: Path) -> None:
     (b / "md.idx").write_bytes(index.replace(whole, Record(STEP, (place + 9, size, *rest)).to_bytes()))
     before = metadata_of(a)[:2] + metadata_of(b)
     joined = tmp_path / "ab.bp"
-    assert join_bp5([Piece(a, 2), Piece(b)], joined) == 4
+    assert join_bp5([BpPiece(a, 2), BpPiece(b)], joined) == 4
     assert read_index(joined / "md.idx") == Index(4, False, (joined / "md.idx").stat().st_size)
     index = (joined / "md.idx").read_bytes()
     first = (a / "md.idx").read_bytes()
@@ -111,8 +111,8 @@ def test_places_and_numbers(tmp_path: Path) -> None:
 def test_a_joined_file_is_joined(tmp_path: Path) -> None:
     a = make_piece(tmp_path / "a.bp", [X, X], subfiles=(0, 2))
     b = make_piece(tmp_path / "b.bp", [X], [X])
-    join_bp5([Piece(a), Piece(b, 1)], tmp_path / "ab.bp")
-    join_bp5([Piece(tmp_path / "ab.bp"), Piece(b, 0), Piece(b)], tmp_path / "abb.bp")
+    join_bp5([BpPiece(a), BpPiece(b, 1)], tmp_path / "ab.bp")
+    join_bp5([BpPiece(tmp_path / "ab.bp"), BpPiece(b, 0), BpPiece(b)], tmp_path / "abb.bp")
     links = {path.name: str(path.readlink()) for path in (tmp_path / "abb.bp").glob("data.*")}
     files = [f"{a}/data.0", f"{a}/data.2", f"{b}/data.0", f"{b}/data.0"]
     n = FIRST_SUBFILE
@@ -132,7 +132,7 @@ def test_links_are_relative_in_the_folder_of_runs(tmp_path: Path) -> None:
     a = make_piece(runs / "one/streams/a.bp", [X])
     b = make_piece(tmp_path / "b.bp", [X])
     joined = runs / "latest/streams/a.bp"
-    join_bp5([Piece(a), Piece(b)], joined, runs=runs)
+    join_bp5([BpPiece(a), BpPiece(b)], joined, runs=runs)
     one, other = f"data.{FIRST_SUBFILE}", f"data.{FIRST_SUBFILE + 1}"
     assert str((joined / one).readlink()) == "../../../one/streams/a.bp/data.0"
     assert str((joined / other).readlink()) == f"{b}/data.0"
@@ -147,17 +147,17 @@ def test_what_is_not_whole_does_not_count(tmp_path: Path) -> None:
     (a / "md.idx").write_bytes(index[:-1])
     (a / "mmd.0").write_bytes((a / "mmd.0").read_bytes()[:-1] + b"\0" * 18)
     with pytest.raises(JoinError, match=r"a\.bp has 2 whole steps, not 3"):
-        join_bp5([Piece(a, 3)], tmp_path / "joined.bp")
-    assert join_bp5([Piece(a)], tmp_path / "joined.bp") == 2
+        join_bp5([BpPiece(a, 3)], tmp_path / "joined.bp")
+    assert join_bp5([BpPiece(a)], tmp_path / "joined.bp") == 2
 
 
 def test_a_file_without_variables_is_no_part(tmp_path: Path) -> None:
     blank = make_piece(tmp_path / "blank.bp", [{}])
     a = make_piece(tmp_path / "a.bp", [X])
-    assert join_bp5([Piece(blank), Piece(a)], tmp_path / "joined.bp") == 1
-    assert join_bp5([Piece(blank, 1), Piece(a)], tmp_path / "with.bp") == 2
+    assert join_bp5([BpPiece(blank), BpPiece(a)], tmp_path / "joined.bp") == 1
+    assert join_bp5([BpPiece(blank, 1), BpPiece(a)], tmp_path / "with.bp") == 2
     with pytest.raises(JoinError, match="no piece has a step"):
-        join_bp5([Piece(blank), Piece(tmp_path / "missing.bp", 0)], tmp_path / "none.bp")
+        join_bp5([BpPiece(blank), BpPiece(tmp_path / "missing.bp", 0)], tmp_path / "none.bp")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_headers_that_are_refused(change: dict[int, int], said: str, tmp_path: P
     a = make_piece(tmp_path / "a.bp", [X])
     b = make_piece(tmp_path / "b.bp", [X], header=change)
     with pytest.raises(JoinError, match=said):
-        join_bp5([Piece(a), Piece(b)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a), BpPiece(b)], tmp_path / "joined.bp")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bp", "b.bp"]
 
 
@@ -198,7 +198,7 @@ def test_files_that_are_refused(file: str, data: bytes | None, said: str, tmp_pa
     else:
         (a / file).write_bytes(data)
     with pytest.raises(JoinError, match=said):
-        join_bp5([Piece(a, 2)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a, 2)], tmp_path / "joined.bp")
     assert [path.name for path in tmp_path.iterdir()] == ["a.bp"]
 
 
@@ -207,14 +207,14 @@ def test_records_that_are_refused(tmp_path: Path) -> None:
     index = (a / "md.idx").read_bytes()
     (a / "md.idx").write_bytes(index[:HEADER] + Record(b"q", (1, 2)).to_bytes() + index[HEADER:])
     with pytest.raises(JoinError, match=r"records of an unknown type in md\.idx: b'q'"):
-        join_bp5([Piece(a)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a)], tmp_path / "joined.bp")
     # A step whose writers are not known.
     step = read_records(index[HEADER:])[-1]
     (a / "md.idx").write_bytes(index[:HEADER] + step.to_bytes())
     with pytest.raises(JoinError, match=r"md\.idx does not say who wrote the first step"):
-        join_bp5([Piece(a)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a)], tmp_path / "joined.bp")
     with pytest.raises(JoinError, match=r"has 1 whole steps, not -1"):
-        join_bp5([Piece(a, -1)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a, -1)], tmp_path / "joined.bp")
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_variables_that_are_stored_otherwise(other: Fields, tmp_path: Path) -> N
     c = make_piece(tmp_path / "c.bp", [other])
     (name,) = (name.rpartition("_")[2] for name in other)
     with pytest.raises(JoinError, match=rf"a\.bp and .*c\.bp store {name} in different ways"):
-        join_bp5([Piece(a), Piece(c)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a), BpPiece(c)], tmp_path / "joined.bp")
     # Steps that are not taken do not matter.
-    assert join_bp5([Piece(a), Piece(b, 1)], tmp_path / "joined.bp") == 2
+    assert join_bp5([BpPiece(a), BpPiece(b, 1)], tmp_path / "joined.bp") == 2
 
 
 def test_writers_that_no_longer_write_what_others_do(tmp_path: Path) -> None:
@@ -247,17 +247,17 @@ def test_writers_that_no_longer_write_what_others_do(tmp_path: Path) -> None:
     one = make_piece(tmp_path / "one.bp", [X, y], subfiles=(0, 0))
     none = make_piece(tmp_path / "none.bp", [y, y], subfiles=(0, 0))
     with pytest.raises(JoinError, match=r"both\.bp and .*one\.bp: writer 1 writes time in the first"):
-        join_bp5([Piece(both), Piece(none), Piece(one)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(both), BpPiece(none), BpPiece(one)], tmp_path / "joined.bp")
     # Fewer, and more; a variable that nobody writes.
     fewer = make_piece(tmp_path / "fewer.bp", [X])
-    assert join_bp5([Piece(both), Piece(fewer), Piece(both), Piece(none)], tmp_path / "joined.bp") == 4
+    assert join_bp5([BpPiece(both), BpPiece(fewer), BpPiece(both), BpPiece(none)], tmp_path / "joined.bp") == 4
 
 
 def test_nothing_is_left_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a = make_piece(tmp_path / "a.bp", [X])
     (tmp_path / "there.bp").symlink_to("nowhere")
     with pytest.raises(JoinError, match=r"there\.bp exists already"):
-        join_bp5([Piece(a)], tmp_path / "there.bp")
+        join_bp5([BpPiece(a)], tmp_path / "there.bp")
     (tmp_path / "there.bp").unlink()
 
     def fail(*_: Any) -> None:
@@ -265,7 +265,7 @@ def test_nothing_is_left_where_it_fails(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "symlink_to", fail)
     with pytest.raises(OSError, match="no space"):
-        join_bp5([Piece(a)], tmp_path / "joined.bp")
+        join_bp5([BpPiece(a)], tmp_path / "joined.bp")
     assert os.listdir(tmp_path) == ["a.bp"]  # noqa: PTH208
 
 

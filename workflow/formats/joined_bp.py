@@ -59,7 +59,7 @@ class JoinError(ValueError):
 
 
 @dataclass(frozen=True)
-class Piece:
+class BpPiece:
     """The first `steps` steps of a BP5 file, or all that were written whole."""
 
     path: Path
@@ -89,7 +89,7 @@ class _Part:
         return sorted({n for record in self.records if record.kind == WRITERS for n in record.numbers[3:]})
 
 
-def join_bp5(pieces: Sequence[Piece], target: Path, runs: Path | None = None) -> int:
+def join_bp5(pieces: Sequence[BpPiece], target: Path, runs: Path | None = None) -> int:
     """Make `target`, a BP5 file of the steps of all pieces, and return how many they are. The pieces stay as they are.
 
     Links to files below `runs` are relative if the target is there, too: that folder can be moved. Others are absolute.
@@ -119,7 +119,7 @@ def join_bp5(pieces: Sequence[Piece], target: Path, runs: Path | None = None) ->
     return sum(part.steps for part in parts)
 
 
-def _read_part(piece: Piece) -> _Part | None:
+def _read_part(piece: BpPiece) -> _Part | None:
     """What is taken of a piece; None where nothing is asked for."""
     path, steps = piece.path, piece.steps
     if steps == 0:
