@@ -12,6 +12,7 @@ from typing import Any
 
 from workflow.api import run_pipeline
 from workflow.compare.data_files import open_data
+from workflow.engines import KEPT_VIA
 from workflow.report.run_report import RunReport
 from workflow.spec.component_files import component_dir, load_component_file
 
@@ -70,7 +71,7 @@ def run_component(
     writes: Sequence[str] | None = None,
     parameters: Mapping[str, Any] = {},
     ranks: int = 1,
-    via: str = "bp5",
+    via: str = KEPT_VIA,
     timeout_s: float = 120.0,
     folder: str | os.PathLike[str] | None = None,
     check: bool = True,
