@@ -48,8 +48,6 @@ from workflow.formats.bp_index import (
 _BP5, _MINOR = 5, 2
 _MINOR_VERSION, _BIG_ENDIAN = 38, 36
 _ALIKE = {40: "row-major or column-major arrays", 41: "FlattenSteps"}
-
-
 # More than a writer has subfiles.
 FIRST_SUBFILE = 1_000_000
 

@@ -305,6 +305,11 @@ class NodeLost(Event):
     silence_s: float
     last: str
 
+    @property
+    def silent_since(self) -> float:
+        """When its last sign of life came (Unix s)."""
+        return self.t - self.silence_s
+
 
 @dataclass(frozen=True)
 class NodesUnwatched(Event):

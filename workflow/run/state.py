@@ -259,6 +259,14 @@ class RunState:
         """The lost nodes on which a stage has ranks."""
         return [lost for lost in self.lost if self.runs_on(name, lost.node)]
 
+    def lost_under(self, name: str) -> list[NodeLost]:
+        """The lost nodes on which a stage had ranks when they fell silent."""
+        stage = self.stages[name]
+        return [
+            lost for lost in self.lost_nodes(name)
+            if stage.started is not None and (stage.exited is None or stage.exited >= lost.silent_since)
+        ]  # fmt: skip
+
     def runs_on(self, name: str, node: int) -> bool:
         """Whether ranks of a stage are placed on this node of the allocation."""
         return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)

@@ -7,7 +7,6 @@ loop ends quietly, with exit code 0, when the writer died.
 from __future__ import annotations
 
 from workflow.plan.plan_model import EndPlan
-from workflow.run.events import NodeLost
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
 from workflow.run.verdict.end_causes import exit_text, loss_text
@@ -15,44 +14,28 @@ from workflow.run.verdict.end_causes import exit_text, loss_text
 
 def why_incomplete(state: RunState, name: str) -> str | None:
     """What is wrong with a stage that has exited: "" when nothing is, None while that depends on others: on a writer
-    that must end first, or on readers that have not taken all that was written.
+    that must end first, on readers that have not taken all that was written, or on a silent node.
 
     The text is a predicate: `ended with exit code 1`.
     """
     stage = state.stages[name]
     if stage.signal is not None or stage.code != 0:
         return exit_text(stage) + _trouble(state, name)
-    problems = [_problem(state, end) for end in state.ends_of(name)]
+    ends = state.ends_of(name)
+    problems = [_problem(state, end) for end in ends]
     if first := next(filter(None, problems), None):
         return f"ended with exit code 0, but {first}"
-    if lost := _lost_under(state, name):
-        return f"ended with exit code 0, but {loss_text(lost)}"
-    if None in problems or _may_be_lost(state, name):
+    if not any(end.counted for end in ends):
+        # Nothing but the exit code says that it was done, and `srun` reports 0 for ranks whose node it has lost.
+        if lost := state.lost_under(name):
+            return f"ended with exit code 0, but {loss_text(lost)}"
+        if any(state.runs_on(name, node) for node in state.silent):
+            return None
+    if None in problems:
         return None
     if reader := gone_reader(state, name):
         return f"ended with exit code 0, but {'; '.join(losses(state, reader))}"
     return None if awaits_readers(state, name) else ""
-
-
-def _lost_under(state: RunState, name: str) -> list[NodeLost]:
-    """The lost nodes on which a stage ran when they fell silent, where only its exit code says that it was done.
-
-    `srun` reports exit code 0 for ranks whose node it has lost.
-    """
-    ended = state.stages[name].exited or 0.0
-    return [] if _is_counted(state, name) else [
-        lost for lost in state.lost_nodes(name) if ended >= lost.t - lost.silence_s
-    ]  # fmt: skip
-
-
-def _may_be_lost(state: RunState, name: str) -> bool:
-    """Whether a node of such a stage is silent: its exit code says nothing until the node is seen again, or lost."""
-    return not _is_counted(state, name) and any(state.runs_on(name, node) for node in state.silent)
-
-
-def _is_counted(state: RunState, name: str) -> bool:
-    """Whether steps of a stage were counted: then its records prove that it was done."""
-    return any(end.counted for end in state.ends_of(name))
 
 
 def through_reader(state: RunState, name: str) -> str:

@@ -72,18 +72,13 @@ def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
 def causing_losses(state: RunState) -> list[NodeLost]:
     """The lost nodes on which something ran, of those that were silent before the run was stopped."""
     stopping = state.stopping if state.stopping is not None else state.t
-    early = [lost for lost in state.lost if lost.t - lost.silence_s <= stopping]
+    early = [lost for lost in state.lost if lost.silent_since <= stopping]
     return [lost for lost in early if stages_of(state, lost)]
 
 
 def stages_of(state: RunState, lost: NodeLost) -> list[str]:
     """The stages that had ranks on a node when it fell silent."""
-    silent = lost.t - lost.silence_s
-    return [
-        stage.name for stage in state.stages.values()
-        if state.runs_on(stage.name, lost.node) and stage.started is not None
-        and (stage.exited is None or stage.exited >= silent)
-    ]  # fmt: skip
+    return [name for name in state.stages if lost in state.lost_under(name)]
 
 
 def loss_reason(state: RunState, lost: list[NodeLost]) -> tuple[str, str]:
