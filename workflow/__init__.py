@@ -41,8 +41,8 @@ _HOMES = {
     "read_report": "workflow.api",
     "run_campaign": "workflow.api",
     "report_campaign": "workflow.api",
-    "report_tables": "workflow.report.pandas_tables",
-    "steps_table": "workflow.report.pandas_tables",
+    "report_tables": "workflow.report.notebook_report",
+    "steps_table": "workflow.report.notebook_report",
 }
 
 

@@ -1,6 +1,6 @@
 """The figures of a run's report that pipelines expect and campaigns measure: units, and which direction is better.
 
-The only list: names as in the report, `workflow.report.build.figure_values` has their values.
+The only list: names as in the report, `workflow.report.build.met_expectations` has their values.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from workflow.report.read.metrics_file import StageMetrics
+    from workflow.report.read.stage_metrics import StageMetrics
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
@@ -75,7 +75,7 @@ def plan_of(pipeline: str) -> dict[str, Any]:
 
 def metrics_of_run(folder: Path, pipeline: str, stage: str) -> StageMetrics:
     """What a stage of this pipeline recorded in a run of `wf`, of which nothing is left."""
-    from workflow.report.read.metrics_file import read_metrics
+    from workflow.report.read.stage_metrics import read_metrics
 
     file, run_dir = folder / "pipeline.yaml", folder / "run"
     file.write_text(pipeline)

@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from tests.support.accessibility import grave_violations
 from tests.support.browser import PageOpener
 from workflow.api import look_at, run_pipeline
-from workflow.look.thinning import ordinal
+from workflow.look.fit_page_size import ordinal
 
 Array = NDArray[Any]
 SHOCK = """

@@ -29,7 +29,7 @@ RUN = """
 import contextlib, json, sys
 from pathlib import Path
 from tests.support.chains import chain, write_run
-from workflow.report.read.run_list import list_runs
+from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report, write_report
 from workflow.run.follow import follow
 from workflow.run.supervisor import supervise

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.watching import Outcome, describe, kill, run_and_hurt, run_whole
-from workflow.report.read.run_list import list_runs
+from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report
 from workflow.run.lifecycle_events import StageSilent
 from workflow.run.state import RunState

@@ -14,9 +14,9 @@ import pytest
 from adios2 import Stream
 from numpy.typing import NDArray
 
-from workflow.compare import array_difference
 from workflow.compare.compare_runs import compare_runs
 from workflow.compare.comparison import Comparison
+from workflow.data_files import read_steps
 from workflow.errors import RunError, WfError
 
 Array = NDArray[Any]
@@ -324,7 +324,7 @@ def test_wrong_paths_are_refused(tmp_path: Path) -> None:
 
 
 def test_large_arrays_are_read_in_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_difference.boxes, "__defaults__", (200,))  # bytes: eight rows of `position` at a time
+    monkeypatch.setattr(read_steps.boxes, "__defaults__", (200,))  # bytes: eight rows of `position` at a time
 
     def change(step: int, data: Data) -> None:
         if step == 4:
@@ -339,7 +339,7 @@ def test_large_arrays_are_read_in_boxes(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("limit", [8, 24, 100, 10**6])
 def test_boxes_cover_an_array_once(shape: tuple[int, ...], limit: int) -> None:
     seen = np.zeros(shape, int)
-    for start, count in array_difference.boxes(shape, "float64", limit):
+    for start, count in read_steps.boxes(shape, "float64", limit):
         assert 8 * int(np.prod(count, dtype=int)) <= limit
         seen[tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))] += 1
     assert (seen == 1).all()

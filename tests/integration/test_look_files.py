@@ -59,11 +59,11 @@ def test_a_file_and_its_page(tmp_path: Path) -> None:
 
 
 def test_boxes_of_a_large_array_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workflow.compare import array_difference
-    from workflow.compare.reading_process import ReadingProcess
-    from workflow.look import read_archive
+    from workflow.data_files import read_steps
+    from workflow.data_files.reading_process import ReadingProcess
+    from workflow.look import read_numbers
 
-    monkeypatch.setattr(read_archive, "boxes", lambda shape, kind: array_difference.boxes(shape, kind, 3 * 33 * 8))
+    monkeypatch.setattr(read_numbers, "boxes", lambda shape, kind: read_steps.boxes(shape, kind, 3 * 33 * 8))
     # In this process, where the boxes are small.
     monkeypatch.setattr(ReadingProcess, "call", lambda _, function, *arguments: function(*arguments))
     look_at(write_bp(tmp_path / "field.bp", 1, (20, 7, 33)), page=tmp_path / "page.html", limit=6000)

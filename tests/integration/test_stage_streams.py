@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.stage_programs import BUILDS, STEPS, end, expected, finish, has_mpi, metrics, started
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 
 RANKS = [(1, 1), (2, 1), (1, 3), (3, 2)]
 Runs = list[tuple[int, str, str]]

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.support.sample_run import START, Record, make_end, make_stage, write_lines, write_run
 from workflow.plan.plan_model import Plan, StreamPlan
-from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.run_records import Records, read_records
+from workflow.report.read.stage_metrics import StageMetrics, read_metrics
 from workflow.site.load_site import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 

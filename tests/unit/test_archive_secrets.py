@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.crate import write_archive
-from workflow.crate.archive_contents import ArchiveContents
-from workflow.crate.write_archive import add_files
+from workflow.crate import archive_files
+from workflow.crate.archive_files import ArchiveContents, add_files
 
 SECRETS = {"hunter2-and-more": "A_TOKEN", "other-secret": "B_TOKEN", "caf\udce9-secret": "C_TOKEN"}
 
@@ -18,7 +17,7 @@ SECRETS = {"hunter2-and-more": "A_TOKEN", "other-secret": "B_TOKEN", "caf\udce9-
 def test_a_secret_is_found_anywhere_in_a_large_file(
     begin: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_archive, "_BLOCK", 64)
+    monkeypatch.setattr(archive_files, "_BLOCK", 64)
     text = bytearray(b"x" * 256)
     text[begin : begin + 16] = b"hunter2-and-more"
     (tmp_path / "holds").write_bytes(text)

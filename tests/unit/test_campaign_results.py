@@ -30,7 +30,7 @@ from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.samples import measured
 from workflow.campaign.verdicts import FEW_PAIRS
 from workflow.errors import WfError
-from workflow.report.build.figure_values import figures_of
+from workflow.report.build.met_expectations import figures_of
 from workflow.report.report_files import compute_report
 from workflow.report_figures import to_figure_name
 

@@ -11,9 +11,9 @@ from tests.support.sample_run import PROVENANCE, write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, Repetition
-from workflow.crate.archive_contents import SOURCE
-from workflow.crate.campaign_entities import CrateCampaign, campaign_entities
-from workflow.crate.crate_metadata import to_metadata
+from workflow.crate.archive_campaign import CrateCampaign, campaign_entities
+from workflow.crate.archive_files import SOURCE, source_files
+from workflow.crate.fill_archive import to_metadata
 from workflow.crate.run_entities import (
     CrateRun,
     Entity,
@@ -23,7 +23,6 @@ from workflow.crate.run_entities import (
     file_id,
     references,
 )
-from workflow.crate.source_files import source_files
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import read_filled_plan
@@ -108,7 +107,7 @@ def record(path: Path, role: FileRole) -> FileRecord:
 
 
 def test_files_keep_their_places_to_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflow.crate.source_files._SYSTEM", (tmp_path / "usr",))
+    monkeypatch.setattr("workflow.crate.archive_files._SYSTEM", (tmp_path / "usr",))
     user = tmp_path / "home/me"
     records = [
         record(user / "pipes/p.yaml", "pipeline"), record(user / "data/in.txt", "input"),

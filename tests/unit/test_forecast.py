@@ -30,8 +30,8 @@ from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
 from workflow.forecast.stream_costs import at_size
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
-from workflow.report.read.metrics_file import read_metrics
 from workflow.report.read.run_records import read_records
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_files import compute_report
 from workflow.report.show.forecast_tables import forecast_tables, pace_lines
 

@@ -17,8 +17,8 @@ from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.plan.read_plan import read_plan
-from workflow.report.read.forecast_file import read_forecast
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.run_records import read_forecast
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report_figures import to_figure_name
 from workflow.run import follow
 from workflow.run.events import StageExited, StreamProgress

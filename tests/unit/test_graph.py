@@ -23,14 +23,12 @@ from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
 from workflow.errors import WfError
 from workflow.plan.make import make_plan
-from workflow.report.graph.graph_mermaid import make_mermaid
-from workflow.report.graph.graph_png import make_png
+from workflow.report.graph.graph_formats import make_mermaid, make_png, make_svg
 from workflow.report.graph.graph_shapes import Direction, make_shapes
-from workflow.report.graph.graph_svg import make_svg
 from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
-from workflow.report.html.pipeline_drawing import MOST_STAGES, pipeline_drawing
+from workflow.report.html.page_sections import MOST_STAGES, pipeline_drawing
 from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline

@@ -46,7 +46,7 @@ def type_names(path: Path) -> Iterator[str]:
 def test_the_package_is_found() -> None:
     assert len(FILES) > 100
     assert "Plan" in type_names(PACKAGE / "plan/plan_model.py")
-    assert "Interval" in type_names(PACKAGE / "report/build/stage_figures.py")
+    assert "Interval" in type_names(PACKAGE / "report/build/stage_and_stream_figures.py")
 
 
 def test_no_two_modules_have_the_same_file_name() -> None:

@@ -9,21 +9,20 @@ import numpy as np
 import pytest
 
 from tests.support.planner import CHAIN, Planner
-from workflow.compare.data_files import VariableKind
-from workflow.look.look_model import (
-    Carried,
+from workflow.data_files.read_steps import VariableKind
+from workflow.look.drawn_variables import (
     DataView,
     FileContents,
-    FileView,
     StepTime,
-    Thinning,
     VariableLabel,
     ViewColumn,
+    columns_of_species,
+    make_views,
 )
+from workflow.look.files_to_look_at import RunTitles, file_titles, run_titles
+from workflow.look.fit_page_size import Thinning, carried_bytes, ordinal, thin, thinning_text, whole
 from workflow.look.look_page import first_view, make_look_page, to_model
-from workflow.look.run_titles import RunTitles, file_titles, run_titles
-from workflow.look.thinning import carried_bytes, ordinal, thin, thinning_text, whole
-from workflow.look.views import columns_of_species, make_views
+from workflow.look.read_numbers import Carried, FileView
 from workflow.stage import Shape
 
 

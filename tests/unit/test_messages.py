@@ -12,8 +12,8 @@ from rich.console import Console
 
 from workflow.errors import Problem, Severity, SpecError, WfError, to_message
 from workflow.messages import NARROWEST, WIDEST, excerpt, extent, message_lines, read_lines, to_text
-from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
+from workflow.report.show.terminal import PlainOutput
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 FLOW = "  s: {use: shock, via: ssst}"

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_modules_and_tests_exist() -> None:
     listed = modules()
-    assert len(listed) == 21
+    assert len(listed) == 19
     files = {name.partition("::")[0] for tests in listed.values() for name in tests} | set(listed)
     assert sorted(name for name in files if not (ROOT / name).is_file()) == []
 

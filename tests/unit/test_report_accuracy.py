@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_model import AccuracyPart
-from workflow.report.show.run_summary import accuracy_text
+from workflow.report.show.run_in_words import accuracy_text
 
 
 @pytest.mark.parametrize(

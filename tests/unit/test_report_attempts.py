@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.report.read.metrics_file import CloseRecord, StageMetrics, StepRecord, join_attempts, number_of_steps
+from workflow.report.read.stage_metrics import CloseRecord, StageMetrics, StepRecord, join_attempts, number_of_steps
 
 
 def attempt(steps: int, begin: float, closed: bool = False) -> StageMetrics:

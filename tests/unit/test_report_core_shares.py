@@ -9,8 +9,7 @@ import pytest
 from tests.support.fan_run import event, fan, opened, records_of, stepped, taken, written
 from tests.support.sample_run import Record
 from workflow.plan.plan_model import NodePlan
-from workflow.report.build.bottleneck import run_limit
-from workflow.report.build.core_shares import core_share, shortages
+from workflow.report.build.limiting_stage import core_share, run_limit, shortages
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import Records
 

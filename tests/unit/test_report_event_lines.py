@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sample_run import START, make_plan
 from workflow.report.show.event_lines import event_line, event_text
-from workflow.report.show.progress_lines import news
+from workflow.report.show.live_display import news
 from workflow.run import events as seen
 from workflow.run import lifecycle_events as decided
 from workflow.run.events import Event

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
-from workflow.compare.data_files import find_data
+from workflow.data_files.read_steps import find_data
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
-from workflow.report.show.explanation import explanation
+from workflow.report.show.run_in_words import explanation
 
 
 def explained(run_dir: Path, **run: object) -> str:

@@ -22,7 +22,7 @@ from tests.support.sample_run import (
 from workflow.errors import RunError
 from workflow.formatting import plural
 from workflow.report.build.timeline import make_lane
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_files import compute_report, read_report, write_report
 from workflow.report.report_model import Report
 from workflow.report.show.printing import show_status

@@ -15,7 +15,7 @@ import pytest
 from tests.support.sample_run import make_events, make_plan, make_stage, simulate, write_run, write_sample
 from workflow.report.html import svg_charts
 from workflow.report.html.page import TEMPLATES, bytecode_cache
-from workflow.report.html.section_data import round_marks
+from workflow.report.html.page_sections import round_marks
 from workflow.report.report_files import write_report
 from workflow.spec.models.pipeline import TypeAndShape
 

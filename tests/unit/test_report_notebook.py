@@ -13,11 +13,10 @@ import pytest
 
 from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow import read_report
+from workflow.report.notebook_report import RunReport
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import Report
-from workflow.report.run_report import RunReport
-from workflow.report.show.stage_table import stage_table
-from workflow.report.show.stream_table import stream_table
+from workflow.report.show.report_tables import stage_table, stream_table
 from workflow.report.show.text_table import Table
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
 from workflow.errors import WfError
-from workflow.report.pandas_tables import report_tables, steps_table
+from workflow.report.notebook_report import report_tables, steps_table
 from workflow.report.report_files import compute_report
 
 pytest.importorskip("pandas")

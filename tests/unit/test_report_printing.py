@@ -18,11 +18,11 @@ from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.errors import to_message
 from workflow.plan.plan_model import NodePlan, ParameterPlan, Placement
 from workflow.report.html.page import key_facts
-from workflow.report.html.section_data import make_time_shares
+from workflow.report.html.page_sections import make_time_shares
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import StagePart
-from workflow.report.show import printing, stage_table
-from workflow.report.show.component_tables import component_table
+from workflow.report.show import printing, report_tables
+from workflow.report.show.component_and_site_tables import component_table
 from workflow.report.show.plan_tables import (
     SettingOfStages,
     end_table,
@@ -32,8 +32,8 @@ from workflow.report.show.plan_tables import (
     transport_table,
     verdict_text,
 )
-from workflow.report.show.run_summary import summary, total_text
-from workflow.report.show.stream_table import data_text
+from workflow.report.show.report_tables import data_text
+from workflow.report.show.run_in_words import summary, total_text
 from workflow.report.show.text_table import (
     Column,
     text_column,
@@ -268,7 +268,7 @@ def test_a_total_says_what_is_missing(tmp_path: Path, kinds: list[str], text: st
 def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = write_sample(tmp_path / "good", steps=5)
     column: Column[StagePart] = text_column("sort", lambda stage: f"a-{stage.kind}")
-    monkeypatch.setattr(stage_table, "STAGE_COLUMNS", [*stage_table.STAGE_COLUMNS, column])
+    monkeypatch.setattr(report_tables, "STAGE_COLUMNS", [*report_tables.STAGE_COLUMNS, column])
     report = write_report(run_dir)
     assert 'class="text" data-label="sort">a-analysis</td>' in (run_dir / "report.html").read_text()
     assert "a-analysis" in printed(lambda console: printing.show_report(report, console), 160)

@@ -17,7 +17,7 @@ from tests.support.fan_run import (
     written,
 )
 from tests.support.sample_run import START, Record
-from workflow.report.build.queue_history import longest, queue_history, spread_evenly
+from workflow.report.build.timeline import longest, queue_history, spread_evenly
 from workflow.report.read.run_records import Records
 
 

@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 
 from workflow.formatting import rate
-from workflow.report.build.queue_history import queue_history
-from workflow.report.build.timeline import make_lane
+from workflow.report.build.timeline import make_lane, queue_history
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import Report
-from workflow.report.show.progress_lines import stream_cells
-from workflow.report.show.run_summary import limit_lines, summary, total_text
-from workflow.report.show.stream_table import stream_table
+from workflow.report.show.live_display import stream_cells
+from workflow.report.show.report_tables import stream_table
+from workflow.report.show.run_in_words import limit_lines, summary, total_text
 
 RECORDED = Path(__file__).parents[1] / "recorded-reports"
 RUNS = ["foreign-bottleneck", "gray-scott", "starter-1", "starter-2", "two-foreign", "two-foreign-ucx"]
@@ -156,7 +155,7 @@ def test_throughput_is_bytes_over_the_time_of_the_stream(name: str, stream: str,
 @pytest.mark.parametrize("name", RUNS)
 def test_the_live_view_the_status_the_json_and_the_tables_have_the_same_rates(name: str, tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
-    from workflow.report.pandas_tables import report_tables
+    from workflow.report.notebook_report import report_tables
 
     run_dir = shutil.copytree(RECORDED / name, tmp_path / "run")
     report = write_report(run_dir)

@@ -78,6 +78,17 @@ def test_what_ctrl_c_makes_programs_say_is_not_shown(run_dir: Path) -> None:
     assert list(stage_logs.last_logs(run_dir, "keep", 99, raw=True))[1:] == lines
 
 
+def test_the_last_lines_of_a_failed_stage(run_dir: Path) -> None:
+    log = run_dir / "stages/keep/stderr.log"
+    log.write_text("\x1b[31mout of memory\x1b[0m\n" + STOPPED)
+    lines = STOPPED.splitlines()
+    assert stage_logs.last_error_lines(run_dir, "keep", 1, interrupted=False) == ["out of memory", *lines]
+    assert stage_logs.last_error_lines(run_dir, "keep", 1, interrupted=True) == ["out of memory", lines[0], *lines[7:]]
+    log.write_text("".join(f"line {number}\n" for number in range(100)))
+    assert stage_logs.last_error_lines(run_dir, "keep", 1, interrupted=True) == [f"line {n}" for n in range(80, 100)]
+    assert stage_logs.last_error_lines(run_dir, "never-started", 1, interrupted=True) == []
+
+
 def test_no_lines_are_no_lines(run_dir: Path) -> None:
     assert list(stage_logs.last_logs(run_dir, None, 0)) == []
 

@@ -17,8 +17,8 @@ from workflow.report.build.timeline import (
     stage_spans,
     step_spans,
 )
-from workflow.report.read.metrics_file import StageMetrics, StepRecord
 from workflow.report.read.run_records import CpuSample
+from workflow.report.read.stage_metrics import StageMetrics, StepRecord
 from workflow.report.report_model import StagePart
 
 START = 1_790_000_000.0

@@ -19,8 +19,7 @@ from tests.support.fan_run import (
 )
 from tests.support.sample_run import START
 from workflow.report.build.make_report import make_report
-from workflow.report.build.stage_figures import busy_s, make_stage
-from workflow.report.build.stream_figures import idle
+from workflow.report.build.stage_and_stream_figures import busy_s, idle, make_stage
 from workflow.report.report_model import StagePart
 
 

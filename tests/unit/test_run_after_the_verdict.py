@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chains import chain, write_run
 from workflow.launch.allocation import Allocation, Host
-from workflow.report.read.run_list import list_runs
+from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report
 from workflow.run.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
 from workflow.run.events_file import EventLog, read_events, to_line

@@ -15,7 +15,7 @@ import pytest
 from tests.support.chains import chain, make_end, make_stage
 from tests.unit.test_run_directory import bp5
 from workflow.formats.json_lines import Tail
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.run.events import (
     Event,
     RecordsLost,

@@ -10,7 +10,7 @@ import pytest
 from tests.support.chains import make_end, make_plan, make_stage, make_stream, write_run
 from workflow.plan.plan_model import Plan
 from workflow.report.report_files import compute_report
-from workflow.report.show.stream_table import stream_table
+from workflow.report.show.report_tables import stream_table
 from workflow.run.actions import RecordEvent, SignalStages
 from workflow.run.events import Event, RunStarted, StageStarted, StreamTransport
 from workflow.run.events_file import EventLog

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow import stage
-from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.stage_metrics import read_metrics
 from workflow.stage import telemetry
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workflow.crate.archive_contents import ArchiveContents
+    from workflow.crate.archive_files import ArchiveContents
     from workflow.crate.fill_archive import ArchiveOptions
     from workflow.look.write_look import WrittenPage
 
@@ -93,7 +93,7 @@ def look_at(
 
 
 def _archive_options(data: bool, largest: int | None, license: str | None) -> ArchiveOptions:
-    from workflow.crate.archive_contents import DEFAULT_LARGEST
+    from workflow.crate.archive_files import DEFAULT_LARGEST
     from workflow.crate.fill_archive import NO_LICENSE, ArchiveOptions
 
     return ArchiveOptions(data, DEFAULT_LARGEST if largest is None else largest, license or NO_LICENSE)

@@ -25,8 +25,8 @@ from workflow.spec.load import Loaded, load_pipeline
 if TYPE_CHECKING:
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
+    from workflow.report.notebook_report import RunReport
     from workflow.report.report_model import Report
-    from workflow.report.run_report import RunReport
     from workflow.run.job_record import JobRecord
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
@@ -121,7 +121,7 @@ def run_planned_here(
         with Progress(planned.plan, directory, quiet=quiet) as progress:
             progress.update(state)
             # The first stages are starting now: import meanwhile what only the end needs.
-            from workflow.report.read.expectations_file import keep_expectations
+            from workflow.report.read.run_states import keep_expectations
             from workflow.report.report_files import write_report
 
             while_starting()
@@ -229,7 +229,7 @@ def run_pipeline(
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
         RunError: the run directory cannot be used.
     """
-    from workflow.report.run_report import RunReport
+    from workflow.report.notebook_report import RunReport
     from workflow.report.show.live_display import is_watched
 
     planned = plan_run(load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site))
@@ -262,8 +262,8 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
     Raises:
         RunError: there is no such run.
     """
+    from workflow.report.notebook_report import RunReport
     from workflow.report.report_files import read_report as read
-    from workflow.report.run_report import RunReport
     from workflow.run.run_names import find_run
 
     directory = find_run(run)

@@ -8,7 +8,7 @@ from workflow.calibration.measured_run import MeasuredRun, MeasuringPlace, NotMe
 from workflow.forecast.calibration_model import CompressorRates
 from workflow.forecast.quartiles import quartiles
 from workflow.operators import built_into
-from workflow.report.build.stream_figures import stored_bytes
+from workflow.report.build.stage_and_stream_figures import stored_bytes
 from workflow.site.machine import core_library
 from workflow.site.site_model import Site
 

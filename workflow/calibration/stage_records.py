@@ -21,7 +21,7 @@ from workflow.forecast.known_stages import (
 from workflow.forecast.quartiles import quartiles
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
-from workflow.report.build.step_terms import StepTerms, step_terms
+from workflow.report.build.measured_forecast import StepTerms, step_terms
 from workflow.report.read.run_records import CpuSample, Records, read_records
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS

@@ -16,7 +16,7 @@ from workflow.engines import ENGINES
 from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamRates
 from workflow.forecast.quartiles import quartiles
 from workflow.formatting import plural
-from workflow.report.read.metrics_file import StepRecord
+from workflow.report.read.stage_metrics import StepRecord
 from workflow.run.events import StageStarted
 from workflow.run.events_file import read_events
 

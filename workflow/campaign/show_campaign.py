@@ -36,14 +36,13 @@ from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, node_hours, plural
 from workflow.plan.plan_model import ExpectationPlan
 from workflow.replace_file import replace_file
-from workflow.report.show.expectation_table import figure_text
-from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.report.show.report_tables import figure_text
+from workflow.report.show.terminal import COLOURS, PlainOutput, draw_table, make_output, say
 from workflow.run.run_directory import RUNS
 
 if TYPE_CHECKING:
-    from workflow.report.show.rich_terminal import Console
+    from workflow.report.show.terminal import Console
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20

@@ -11,7 +11,7 @@ import click
 from workflow.cli.options import read_size, run_argument
 
 if TYPE_CHECKING:
-    from workflow.crate.archive_contents import ArchiveContents
+    from workflow.crate.archive_files import ArchiveContents
 
 F = TypeVar("F", bound=Callable[..., Any])
 

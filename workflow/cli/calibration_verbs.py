@@ -124,7 +124,7 @@ def _show(calibration: Calibration, as_json: bool) -> None:
     if as_json:
         click.echo(calibration.to_json(), nl=False)
         return
-    from workflow.report.show.calibration_tables import calibration_tables, head_lines
+    from workflow.report.show.forecast_tables import calibration_tables, head_lines
     from workflow.report.show.printing import show_table
 
     for line in head_lines(calibration):

@@ -257,7 +257,7 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
     from workflow.campaign.results.campaign_tables import campaign_list_table
     from workflow.campaign.results.results_model import CampaignList
     from workflow.report.show.printing import show_table
-    from workflow.report.show.rich_terminal import make_output
+    from workflow.report.show.terminal import make_output
 
     found = list_campaigns(list(reversed(known_campaigns()[-lines:])))
     if as_json:

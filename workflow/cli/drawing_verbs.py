@@ -83,17 +83,17 @@ def _to_bytes(drawn: PipelineGraph, form: Form, direction: Direction) -> bytes:
     if form == "text":
         return ("\n".join(_text(drawn)) + "\n").encode()
     if form == "mermaid":
-        from workflow.report.graph.graph_mermaid import make_mermaid
+        from workflow.report.graph.graph_formats import make_mermaid
 
         return make_mermaid(drawn, direction).encode()
     from workflow.report.graph.graph_shapes import make_shapes
 
     shapes = make_shapes(drawn, direction)
     if form == "png":
-        from workflow.report.graph.graph_png import make_png
+        from workflow.report.graph.graph_formats import make_png
 
         return make_png(shapes)
-    from workflow.report.graph.graph_svg import make_svg
+    from workflow.report.graph.graph_formats import make_svg
 
     return make_svg(shapes).encode()
 

@@ -245,7 +245,7 @@ def print_events(run_dir: Path, *, follows: bool, as_json: bool, everything: boo
     Raises RunError for a run without events; one that is followed has time until it is started.
     """
     from workflow.report.show.event_lines import SAMPLES, event_line
-    from workflow.report.show.plain_output import has_reader, print_plain
+    from workflow.report.show.terminal import has_reader, print_plain
     from workflow.run.events_file import read_stored
     from workflow.run.lifecycle_events import RunFinished
     from workflow.run.run_directory import read_filled_plan

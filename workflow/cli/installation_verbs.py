@@ -22,9 +22,9 @@ def components(name: str | None, as_json: bool, wide: bool) -> None:
 
     NAME is a component: show its parameters, what it reads and what it writes.
     """
-    from workflow.report.show.component_tables import component_table
+    from workflow.report.show.component_and_site_tables import component_table
     from workflow.report.show.printing import show_component, show_table
-    from workflow.report.show.rich_terminal import make_output
+    from workflow.report.show.terminal import make_output
     from workflow.spec.component_files import known_components, load_component
 
     found = [load_component(each) for each in ([name] if name else known_components())]

@@ -176,7 +176,7 @@ def plan(
     else:
         from workflow.preflight import preflight
         from workflow.report.show.printing import show_forecast, show_messages, show_plan
-        from workflow.report.show.rich_terminal import make_output
+        from workflow.report.show.terminal import make_output
 
         console = make_output(wide=wide)
         found = preflight(loaded, decided, site)

@@ -10,6 +10,7 @@ import click
 
 from workflow.cli.completion import complete_run, complete_stage
 from workflow.cli.options import json_option, run_argument, wide_option
+from workflow.compare import DEFAULT_TOLERANCE
 from workflow.errors import RunError
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def write_run_junit(path: Path, report: Report) -> None:
     """Raises RunError when the file cannot be written."""
     from workflow.campaign.junit import JUnitCase, to_junit
     from workflow.replace_file import replace_file
-    from workflow.report.show.expectation_table import expectation_messages
-    from workflow.report.show.run_summary import fault_text
+    from workflow.report.show.report_tables import expectation_messages
+    from workflow.report.show.run_in_words import fault_text
 
     run = report.run
     missed = {each.key: f"{each.place}: {each.message}" for each in expectation_messages(report)}
@@ -108,7 +109,7 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
         click.echo(result.to_json(), nl=False)
         return
     from workflow.report.show.printing import show_report
-    from workflow.report.show.rich_terminal import make_output
+    from workflow.report.show.terminal import make_output
 
     show_report(result, make_output(wide=wide))
     if (directory / "report.html").exists():
@@ -118,7 +119,9 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
 @click.command()
 @click.argument("run_a", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
-@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
+@click.option(
+    "--tolerance", default=DEFAULT_TOLERANCE, show_default=True, help="Largest relative difference of equal values"
+)
 @json_option("Print the comparison as JSON")
 @wide_option
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:
@@ -135,7 +138,7 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: boo
         click.echo(result.model_dump_json(indent=2))
     else:
         from workflow.report.show.printing import show_comparison
-        from workflow.report.show.rich_terminal import make_output
+        from workflow.report.show.terminal import make_output
 
         show_comparison(result, make_output(wide=wide))
     sys.exit(result.exit_code)

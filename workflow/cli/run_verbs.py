@@ -41,7 +41,7 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
     """
     from workflow.cli.following import report_now
     from workflow.report.show.printing import show_status
-    from workflow.report.show.rich_terminal import make_output
+    from workflow.report.show.terminal import make_output
     from workflow.run.run_names import find_run
 
     result = report_now(find_run(run))
@@ -60,10 +60,10 @@ def explain(run: Path | None) -> None:
     run). The last sentence says what to do next.
     """
     from workflow.cli.following import report_now
-    from workflow.compare.data_files import find_data
+    from workflow.data_files.read_steps import find_data
     from workflow.report.read.run_records import read_records
-    from workflow.report.show.explanation import explanation
-    from workflow.report.show.rich_terminal import make_output, say_prose
+    from workflow.report.show.run_in_words import explanation
+    from workflow.report.show.terminal import make_output, say_prose
     from workflow.run.run_names import find_run
 
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
@@ -140,7 +140,7 @@ def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> N
         return
     from workflow.errors import to_message
     from workflow.report.show.printing import show_messages
-    from workflow.report.show.run_summary import note_lines
+    from workflow.report.show.run_in_words import note_lines
 
     lines = note_lines(found.tags, found.with_text)
     click.echo(
@@ -165,10 +165,10 @@ def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wid
     The newest comes first. Listed are the runs below runs/ and those with --run-dir. A run is `lost` when its
     supervisor has died without a verdict.
     """
-    from workflow.report.read.run_list import list_named_runs, tagged_runs
+    from workflow.report.read.run_states import list_named_runs, tagged_runs
     from workflow.report.show.printing import show_table
-    from workflow.report.show.rich_terminal import make_output
-    from workflow.report.show.run_table import run_table
+    from workflow.report.show.tables_of_runs import run_table
+    from workflow.report.show.terminal import make_output
     from workflow.run.run_directory import RUNS
     from workflow.run.run_names import listed_runs
 

@@ -24,9 +24,9 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
 
     NAME is a site: show its node, its queues and its workarounds. The column `here` marks what this machine is.
     """
+    from workflow.report.show.component_and_site_tables import fact_lines, queue_table, site_table, workaround_table
     from workflow.report.show.printing import show_table
-    from workflow.report.show.rich_terminal import make_output
-    from workflow.report.show.site_tables import fact_lines, queue_table, site_table, workaround_table
+    from workflow.report.show.terminal import make_output
     from workflow.site.known_sites import known_sites
     from workflow.spec.shipped import no_config
 

@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-
 import numpy as np
 
 from workflow.compare.comparison import Difference
 from workflow.stage import Array, Shape
-
-BOX_BYTES = 32 * 2**20
-
-
-def boxes(shape: Shape, kind: str, limit: int = BOX_BYTES) -> Iterator[tuple[Shape, Shape]]:
-    """Cut an array of that shape and type (NumPy's name) into boxes (start, count) of at most `limit` bytes, in order.
-
-    One box for a scalar; none for an array without elements.
-    """
-    if 0 in shape:
-        return
-    row = np.dtype(kind).itemsize if kind in np.sctypeDict else 16
-    axis = len(shape)
-    # A box spans the axes after `axis`, `depth` elements of it, and one element of the axes before.
-    while axis and row * shape[axis - 1] <= limit:
-        axis -= 1
-        row *= shape[axis]
-    if not axis:
-        yield (0,) * len(shape), shape
-        return
-    axis -= 1
-    depth = max(1, limit // row)
-    for index in product(*(range(length) for length in shape[:axis])):
-        for first in range(0, shape[axis], depth):
-            yield (
-                (*index, first, *(0 for _ in shape[axis + 1 :])),
-                (*(1 for _ in index), min(depth, shape[axis] - first), *shape[axis + 1 :]),
-            )
 
 
 class Spread:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from workflow.compare import DEFAULT_TOLERANCE
 from workflow.compare.comparison import Comparison, Difference, FileComparison
-from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
-from workflow.compare.reading_process import HINT as DAMAGED
-from workflow.compare.reading_process import ReadingProcess
+from workflow.data_files.read_steps import DataStep, VariableKind, boxes, find_data, is_data, open_data
+from workflow.data_files.reading_process import HINT as DAMAGED
+from workflow.data_files.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
 from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.lifecycle_events import RunFinished
@@ -26,7 +27,9 @@ __all__ = ["Comparison", "compare_runs"]
 HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
 
 
-def compare_runs(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: float = 0.0) -> Comparison:
+def compare_runs(
+    a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: float = DEFAULT_TOLERANCE
+) -> Comparison:
     """Compare all BP and HDF5 files that two run directories both have, or two such files.
 
     Files are matched by their path inside the run directory. Two values are equal when they are the same,
@@ -165,7 +168,7 @@ class _Tally:
         )
 
     def _compare_values(self, name: str, kind: VariableKind, a: DataStep, b: DataStep) -> Difference | None:
-        from workflow.compare.array_difference import Spread, boxes
+        from workflow.compare.array_difference import Spread
 
         spread = Spread(self._tolerance)
         for start, count in boxes(kind.shape, kind.type):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from workflow.crate.archive_contents import RECORDS, ArchiveContents
-from workflow.crate.archive_readme import ReadmeFacts
+from workflow.crate.archive_files import RECORDS, ArchiveContents, source_files, write_archive
 from workflow.crate.fill_archive import (
     ArchiveOptions,
+    ReadmeFacts,
     add_data,
     add_records,
     add_source,
@@ -25,8 +25,6 @@ from workflow.crate.run_entities import (
     file_id,
     iso_time,
 )
-from workflow.crate.source_files import source_files
-from workflow.crate.write_archive import write_archive
 from workflow.errors import RunError
 from workflow.formatting import plural
 from workflow.report.report_files import write_report

@@ -1,15 +1,21 @@
-"""What the archives of runs and of campaigns have in common: files, README.md and the metadata."""
+"""What the archives of runs and of campaigns have in common: files, README.md and ro-crate-metadata.json.
+
+Only this module uses rocrate.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workflow.crate.archive_contents import (
+from workflow.crate.archive_files import (
+    CONFIGS,
     DEFAULT_LARGEST,
     METADATA_FILE,
     README_FILE,
@@ -17,9 +23,9 @@ from workflow.crate.archive_contents import (
     ArchivedFile,
     LeftOut,
     SourceFiles,
+    add_files,
+    add_tree,
 )
-from workflow.crate.archive_readme import ReadmeFacts, make_readme
-from workflow.crate.crate_metadata import to_metadata
 from workflow.crate.run_entities import (
     CrateRun,
     Entity,
@@ -31,8 +37,9 @@ from workflow.crate.run_entities import (
     reference,
     references,
 )
-from workflow.crate.write_archive import add_files, add_tree
-from workflow.errors import RunError
+from workflow.errors import RunError, WfError
+from workflow.formatting import size
+from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
 from workflow.redaction import SecretMissingError, clean_text, read_secrets, secret_values
@@ -191,3 +198,98 @@ _FORMATS = {
 def _total(path: Path) -> int:
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
     return sum(each.lstat().st_size for each in files if not each.is_dir())
+
+
+@dataclass(frozen=True)
+class ReadmeFacts:
+    """What the README says besides the lists of files."""
+
+    title: str
+    repeat: Sequence[str]
+    """The command line that repeats it, from the top of the archive."""
+    compare: str
+    """What to do with the result."""
+    provenance: Provenance
+    folders: Sequence[tuple[str, str]]
+    """(file or folder of the archive, what it is)."""
+
+
+def make_readme(facts: ReadmeFacts, source: SourceFiles, contents: ArchiveContents) -> str:
+    """The text of README.md."""
+    made, commands = facts.provenance, []
+    if any(name.startswith(f"{CONFIGS}/") for name in source.files):
+        commands.append(f'export WF_CONFIGS="$PWD/{CONFIGS}"')
+    commands.append(shlex.join(facts.repeat))
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    lines = [f"# {facts.title}", "", "## Repeat it", "", "In this folder:", "", "```sh", *commands, "```", ""]
+    lines += [f"{facts.compare} It was made with {versions}, on {made.host}.", ""]
+    if made.git is not None:
+        state = {True: ", with changes that were not committed", False: "", None: ""}[made.git.dirty]
+        place = f" of {made.git.remote}" if made.git.remote else ""
+        lines += [f"The pipeline was in commit {made.git.commit}{place}{state}.", ""]
+    if source.absolute:
+        lines += ["These files are named by their absolute paths. Where they are not, change the paths:", ""]
+        lines += [f"- `{path}`: `{name}` here" for path, name in source.absolute] + [""]
+    lines += ["## What is here", "", "| file or folder | what it is |", "|---|---|"]
+    lines += [f"| `{name}` | {what} |" for name, what in facts.folders]
+    lines += [f"| `{METADATA_FILE}` | all of it as a Workflow Run RO-Crate |", ""]
+    if contents.warnings:
+        lines += ["## Note", "", *(f"- {each}" for each in contents.warnings), ""]
+    if contents.left_out:
+        lines += ["## What is not here", "", "| file | size | why |", "|---|---|---|"]
+        for each in contents.left_out:
+            lines.append(f"| `{each.path}` | {'' if each.size is None else size(each.size)} | {each.why} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+# The profiles of the workflow run family build upon RO-Crate 1.1.
+_VERSION = "1.1"
+_WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+_PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
+    "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
+    "https://w3id.org/ro/wfrun/provenance/0.5": "Provenance Run Crate",
+    _WORKFLOW_CRATE: "Workflow RO-Crate",
+}
+# Terms that RO-Crate's own context lacks: https://w3id.org/ro/terms/workflow-run. Written out, so that no second
+# context has to be fetched.
+_TERMS = "https://w3id.org/ro/terms/workflow-run#"
+_OWN_TERMS = ("ParameterConnection", "connection", "sourceParameter", "targetParameter", "resourceUsage", "sha256")
+
+
+def to_metadata(
+    root: Mapping[str, Any], pipeline: str, entities: Iterable[Entity], parts: Sequence[str], mentions: Sequence[str]
+) -> str:
+    """The text of ro-crate-metadata.json.
+
+    Args:
+        root: properties of the root: name, description, datePublished, license.
+        pipeline: id of the main entity.
+        parts: ids of the files and directories that are described.
+        mentions: ids of what was executed.
+
+    Raises:
+        WfError: rocrate is not installed.
+    """
+    try:
+        from rocrate.model import ContextEntity
+        from rocrate.rocrate import ROCrate
+    except ModuleNotFoundError as error:
+        raise WfError("an archive needs rocrate", install_command("archive")) from error
+    crate = ROCrate(version=_VERSION)
+    crate.metadata.extra_terms.update({name: f"{_TERMS}{name}" for name in _OWN_TERMS})
+    profiles: list[Entity] = [
+        {"@id": url, "@type": "CreativeWork", "name": name, "version": url.rpartition("/")[2]}
+        for url, name in _PROFILES.items()
+    ]
+    # `add_jsonld` would search all entities for each one.
+    crate.add(*(ContextEntity(crate, each["@id"], properties=each) for each in (*entities, *profiles)))
+    links = {
+        "conformsTo": references(_PROFILES), "mainEntity": reference(pipeline),
+        "hasPart": references(parts), "mentions": references(mentions),
+    }  # fmt: skip
+    for name, content in {**root, **links}.items():
+        crate.root_dataset[name] = content
+    crate.metadata["conformsTo"] = references([crate.metadata["conformsTo"], _WORKFLOW_CRATE])
+    return json.dumps(crate.metadata.generate(), indent=2, ensure_ascii=False) + "\n"

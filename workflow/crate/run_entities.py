@@ -19,7 +19,7 @@ from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPa
 Entity = dict[str, Any]
 COMPLETED = "http://schema.org/CompletedActionStatus"
 FAILED = "http://schema.org/FailedActionStatus"
-LANGUAGE, ENGINE, RUN, ORGANIZE = "#wf-pipeline", "#wf", "#run", "#wf-run"
+LANGUAGE, ENGINE, RUN, ORGANIZE_RUN = "#wf-pipeline", "#wf", "#run", "#wf-run"
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def execution_entities(run: CrateRun) -> list[Entity]:
         found += [*usage, control]
     found.append(
         action(
-            ORGANIZE, "wf run", part.state == "succeeded", part.started, part.ended, who,
+            ORGANIZE_RUN, "wf run", part.state == "succeeded", part.started, part.ended, who,
             instrument=reference(ENGINE), object=references(_control(stage.name) for stage, _ in stages),
             result=reference(RUN), error=part.reason, kind="OrganizeAction",
         )

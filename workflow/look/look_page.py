@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from workflow.formatting import plural, size
-from workflow.look.look_model import Carried, DataView, FileView, ViewKind
-from workflow.look.run_titles import RunTitles
-from workflow.look.thinning import thinning_text
+from workflow.look.drawn_variables import DataView, ViewKind
+from workflow.look.files_to_look_at import RunTitles
+from workflow.look.fit_page_size import thinning_text
+from workflow.look.read_numbers import Carried, FileView
 from workflow.physical_units import printed
 from workflow.report.html.page import TEMPLATES
 

@@ -42,10 +42,9 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
         raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
     try:
         library = library_text()
-        from workflow.look.archived_files import find_files
+        from workflow.look.files_to_look_at import file_titles, find_files, run_titles
         from workflow.look.look_page import make_look_page, summary, thinned_lines
-        from workflow.look.read_files import read_files
-        from workflow.look.run_titles import file_titles, run_titles
+        from workflow.look.read_numbers import read_files
     except ModuleNotFoundError as error:
         raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
 

@@ -9,7 +9,7 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
-from workflow.report.read.run_status import with_verdict
+from workflow.report.read.run_states import with_verdict
 from workflow.report.report_model import Report
 from workflow.run.run_notes import NOTES_FILE
 from workflow.run.state import RunState

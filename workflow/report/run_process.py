@@ -20,9 +20,9 @@ def main(arguments: list[str]) -> int:
         return code  # it is the run of another process, or none
     # Only now: no stage waits for these imports.
     from workflow.provenance.collect import renew_host
-    from workflow.report.read.expectations_file import keep_expectations
+    from workflow.report.read.run_states import keep_expectations
     from workflow.report.report_files import write_report
-    from workflow.report.show.expectation_table import expectation_messages
+    from workflow.report.show.report_tables import expectation_messages
 
     run_dir = Path(arguments[0]).absolute()
     renew_host(run_dir)

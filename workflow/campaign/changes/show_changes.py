@@ -20,7 +20,7 @@ from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, t
 from workflow.formatting import NOTHING, plural, three_figures
 from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.report.show.terminal import COLOURS, draw_table, make_output, say
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 from workflow.spec.suggest import listing
 

@@ -24,9 +24,9 @@ from workflow.launch.host_list import is_same_host
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import host_context, to_provenance
 from workflow.provenance.provenance_model import HostContext, Provenance, StartContext
-from workflow.report.build.figure_values import figures_of
-from workflow.report.read.expectations_file import keep_expectations
-from workflow.report.read.own_figures import read_own_figures
+from workflow.report.build.met_expectations import figures_of
+from workflow.report.read.run_states import keep_expectations
+from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.control_requests import Control, send_request

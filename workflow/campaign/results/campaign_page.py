@@ -35,8 +35,7 @@ from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
-from workflow.report.html.pipeline_drawing import PipelineDrawing, pipeline_drawing
-from workflow.report.html.section_data import KeyFact
+from workflow.report.html.page_sections import KeyFact, PipelineDrawing, pipeline_drawing
 from workflow.run.run_directory import PLAN_FILE
 
 PICTURES = "pictures"

@@ -26,7 +26,7 @@ from workflow.campaign.results.samples import Measured, all_repetitions, by_tria
 from workflow.campaign.statistics import FEWEST
 from workflow.formatting import plural
 from workflow.plan.plan_model import ExpectationPlan
-from workflow.report.build.judge_expectations import judge, violations
+from workflow.report.build.met_expectations import judge, violations
 from workflow.report.report_model import ExpectationPart
 from workflow.report_figures import OWN, to_figure_name
 from workflow.run.run_directory import RUNS

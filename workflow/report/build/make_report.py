@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import re
-
 from workflow.errors import EXIT_RUN_FAILED
-from workflow.report.build.bottleneck import Limit, run_limit
-from workflow.report.build.judge_expectations import with_expectations
-from workflow.report.build.notes import make_notes, unfinished_files
-from workflow.report.build.restart_parts import make_restarts, restart_note
-from workflow.report.build.stage_figures import busy_s, make_stage
-from workflow.report.build.stream_figures import make_stream
+from workflow.report.build.limiting_stage import Limit, run_limit
+from workflow.report.build.met_expectations import with_expectations
+from workflow.report.build.report_notes import make_notes, make_restarts, restart_note, unfinished_files
+from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
 from workflow.report.read.run_records import Records
+from workflow.report.read.stage_logs import last_error_lines
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
-from workflow.run.observe.sst_log import last_lines
-from workflow.run.run_directory import attempt_dir
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.run.verdict.unended_stages import late_ends
-
-ERROR_LINES = 20
-COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What a program and a launcher print about the SIGINT that stops them. An interrupted Python prints where it was.
-INTERRUPT = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:(?!Traceback|KeyboardInterrupt).*\n)*KeyboardInterrupt.*\n?"
-    r"|^\[mpiexec@.*Ctrl-C.*\n?",
-    re.MULTILINE,
-)
-INTERRUPT_LINES = 200
 
 
 def make_report(records: Records) -> Report:
     """The report of these records.
 
-    A run that goes on and one whose supervisor has died look alike here (`unfinished`): see `read.run_status`.
+    A run that goes on and one whose supervisor has died look alike here (`unfinished`): see `read.run_states`.
     """
     stages = [make_stage(stage, records, _last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]
     forecast, off = list[ForecastLine](), ""
     if records.forecast is not None:
-        from workflow.report.build.forecast_lines import forecast_lines
+        from workflow.report.build.measured_forecast import forecast_lines
 
         forecast, off = forecast_lines(records.forecast, records)
     restarts = make_restarts(records)
@@ -67,16 +52,7 @@ def _last_lines(records: Records, stage: str) -> list[str]:
         return []
     stopping = records.state.stopping
     stopped = stopping is not None and seen.exited is not None and seen.exited >= stopping
-    log = attempt_dir(records.run_dir, stage, seen.attempt) / "stderr.log"
-    lines = last_lines(log, INTERRUPT_LINES if stopped else ERROR_LINES)
-    if stopped:
-        lines = without_interrupt(lines)[-ERROR_LINES:]
-    return ["".join(c for c in COLOUR.sub("", line) if c.isprintable() or c == "\t") for line in lines]
-
-
-def without_interrupt(lines: list[str]) -> list[str]:
-    """The lines of a stage that the run has stopped, without what the SIGINT of the stop made its program print."""
-    return INTERRUPT.sub("", "\n".join(lines)).splitlines()
+    return last_error_lines(records.run_dir, stage, seen.attempt, interrupted=stopped)
 
 
 def _make_run(records: Records, stages: list[StagePart]) -> RunPart:

@@ -10,7 +10,7 @@ from typing import Literal
 from workflow.formatting import plural
 from workflow.plan.plan_model import RUN_DIR, Coupling, Plan, StagePlan, StreamPlan
 from workflow.report.show.plan_tables import path_text, ranges_text
-from workflow.report.show.stream_table import engine_text
+from workflow.report.show.report_tables import engine_text
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from workflow import __version__
 from workflow.errors import EXIT_VIOLATED
 from workflow.formatting import duration, moment, percent, plural
-from workflow.report.html.node_map_chart import node_drawings
-from workflow.report.html.pictures import embed_pictures
-from workflow.report.html.pipeline_drawing import pipeline_drawing
-from workflow.report.html.section_data import (
+from workflow.report.html.page_sections import (
     KeyFact,
+    embed_pictures,
     environment_facts,
     find_stage_faults,
     make_axis_marks,
@@ -23,18 +21,23 @@ from workflow.report.html.section_data import (
     make_legend,
     make_stream_cards,
     make_time_shares,
+    pipeline_drawing,
 )
-from workflow.report.read.proof_file import read_proof
-from workflow.report.read.run_records import Records
+from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
-from workflow.report.show.expectation_table import expectation_table, expectations_text
 from workflow.report.show.forecast_tables import measured_table, off_text
-from workflow.report.show.node_map import has_node_map, node_count_text
-from workflow.report.show.placement_tables import placement_tables
+from workflow.report.show.node_map import has_node_map, node_count_text, node_drawings
 from workflow.report.show.plan_tables import parameters_line
-from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, note_lines, total_text
-from workflow.report.show.stage_table import explain_columns, stage_table
-from workflow.report.show.stream_table import NOT_KNOWN, stream_table
+from workflow.report.show.report_tables import (
+    NOT_KNOWN,
+    expectation_table,
+    expectations_text,
+    explain_columns,
+    placement_tables,
+    stage_table,
+    stream_table,
+)
+from workflow.report.show.run_in_words import compression_lines, fault_text, limit_lines, note_lines, total_text
 from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
 
 SIGNS = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.formatting import duration
-from workflow.report.read.run_list import list_runs
+from workflow.report.read.run_states import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.lease import may_be_written
 from workflow.run.run_directory import PLAN_FILE

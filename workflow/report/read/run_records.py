@@ -1,20 +1,23 @@
-"""All records of a run that its report needs, read once."""
+"""All records of a run that its report needs: events, metrics, forecast, proof of the placement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workflow.core_set import format_cores
 from workflow.errors import RunError
 from workflow.formats.bp_index import read_index
 from workflow.formats.metrics_lines import METRICS_FILE
+from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import Plan
-from workflow.report.read.expectations_file import read_expectations
-from workflow.report.read.metrics_file import StageMetrics, join_attempts, read_metrics
-from workflow.report.read.own_figures import read_own_figures
+from workflow.report.read.run_states import read_expectations
+from workflow.report.read.stage_metrics import StageMetrics, join_attempts, read_metrics, read_own_figures
+from workflow.report.report_model import ExpectationPart
 from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
+from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.run_directory import attempt_dir, read_filled_plan
 from workflow.run.run_notes import RunNotes, read_notes
 from workflow.run.state import EndKey, RunState, initial_state
@@ -22,7 +25,6 @@ from workflow.run.state_reducer import fold
 
 if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast
-    from workflow.report.report_model import ExpectationPart
 
 
 class CpuSample(NamedTuple):
@@ -85,7 +87,7 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     wrong = {name: problem for name, (_, problem) in read.items() if problem}
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
-    forecast, notes = _forecast(run_dir, plan), read_notes(run_dir)
+    forecast, notes = read_forecast(run_dir, plan), read_notes(run_dir)
     return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes)
 
 
@@ -97,15 +99,6 @@ def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:
         for number, first in enumerate(firsts, start=1)
     ]
     return parts[0][1] if len(parts) == 1 else join_attempts(parts)
-
-
-def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:
-    if not (run_dir / "forecast.json").exists():
-        return None
-
-    from workflow.report.read.forecast_file import read_forecast
-
-    return read_forecast(run_dir, plan)
 
 
 def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:
@@ -170,3 +163,81 @@ def find_partial_files(plan: Plan) -> list[PartialFile]:
                 index = read_index(path / "md.idx") if path.is_dir() else None
                 found.append(PartialFile(Path(value), path, None if index is None else index.steps))
     return found
+
+
+def read_forecast(run_dir: Path, plan: Plan) -> Forecast | None:
+    """The forecast that was made before the run, from `forecast.json` in its directory.
+
+    None where none was made, or where it is of another version or plan: the report does without it.
+    """
+    if not (run_dir / "forecast.json").exists():
+        return None
+
+    from workflow.forecast.forecast_model import FORECAST_FILE, FORECAST_VERSION, Forecast
+
+    try:
+        forecast = Forecast.model_validate(read_json((run_dir / FORECAST_FILE).read_bytes()))
+    except (OSError, ValueError):
+        return None
+    stages, streams = {each.name for each in plan.stages}, {each.name for each in plan.streams}
+    fits = {each.name for each in forecast.stages} <= stages and {each.name for each in forecast.streams} <= streams
+    return forecast if fits and forecast.forecast_version == FORECAST_VERSION else None
+
+
+class RanksOnNode(NamedTuple):
+    """The ranks of a stage on one node: their numbers, the cores of all of them, and GPUs, as the launcher set them."""
+
+    stage: str
+    host: str
+    ranks: str
+    cores: str
+    gpus: str
+
+
+class StreamResult(NamedTuple):
+    """A smoke stream, or why there was none."""
+
+    stream: str
+    way: str
+    result: str
+
+
+class ProofTables(NamedTuple):
+    """What `proof.json` says of the placement, as far as the report shows it."""
+
+    ranks: list[RanksOnNode]
+    streams: list[StreamResult]
+
+
+def read_proof(run_dir: Path) -> ProofTables | None:
+    """None where none was taken, or the file cannot be read."""
+    try:
+        record = read_json((run_dir / PROOF_FILE).read_bytes())
+        return ProofTables(_ranks(record["stages"]), _streams(record))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _ranks(stages: dict[str, list[dict[str, Any]]]) -> list[RanksOnNode]:
+    found = []
+    for stage, ranks in sorted(stages.items()):
+        hosts: dict[str, list[dict[str, Any]]] = {}
+        for rank in ranks:
+            hosts.setdefault(rank["host"], []).append(rank)
+        for host, its in sorted(hosts.items()):
+            cores = "; ".join(dict.fromkeys(rank["cores"] for rank in its))
+            gpus = "; ".join(dict.fromkeys(value for rank in its for value in rank.get("gpus", {}).values()))
+            found.append(RanksOnNode(stage, host, format_cores(rank["rank"] for rank in its), cores, gpus))
+    return found
+
+
+def _streams(record: dict[str, Any]) -> list[StreamResult]:
+    tried = [
+        StreamResult(
+            each["stream"],
+            f"{each['writer']} → {', '.join(each['readers'])} by {each['transport']}",
+            each["text"] if each["seconds"] is None else f"3 steps in {each['seconds']:.2f} s",
+        )
+        for each in record["streams"]
+    ]
+    return tried + [StreamResult(name, "", f"not tried: {why}") for name, why in record["untried"].items()]

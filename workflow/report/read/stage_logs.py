@@ -1,4 +1,7 @@
-"""The output of a run's stages, for `wf logs`: what their programs said, without SST's log unless asked for."""
+"""The output of a run's stages: all of it for `wf logs`, and the last lines of a failed stage for the report.
+
+It is what their programs printed: without SST's log unless asked for, and without what Ctrl-C makes them print.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.launch.launchers import LAUNCHERS
-from workflow.report.read.run_status import is_over
+from workflow.report.read.run_states import is_over
 from workflow.run.lease import LeaseWatch
-from workflow.run.observe.sst_log import is_chatter
-from workflow.run.run_directory import attempts
+from workflow.run.observe.sst_log import is_chatter, last_lines
+from workflow.run.run_directory import attempt_dir, attempts
 from workflow.run.run_names import is_run
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
@@ -24,7 +27,11 @@ _END = re.compile(r"KeyboardInterrupt\b")
 
 
 class Interruption:
-    """Finds these lines among the others. Feed it every line of one file, in order."""
+    """Leaves out what the SIGINT of a stop makes programs and launchers print. Feed it every line of one file, in
+    order.
+
+    An interrupted Python prints where it was.
+    """
 
     def __init__(self) -> None:
         self._held: list[str] = []
@@ -51,6 +58,26 @@ class Interruption:
         """What is still held, when no line follows."""
         held, self._held = self._held, []
         return held
+
+
+# Of a failed stage, for the report; of one that was interrupted, among so many.
+ERROR_LINES, INTERRUPT_LINES = 20, 200
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def last_error_lines(run_dir: Path, stage: str, attempt: int, *, interrupted: bool) -> list[str]:
+    """The last lines that an attempt of a stage printed as errors, without colours.
+
+    Args:
+        interrupted: the run has stopped it: without what the SIGINT made it print.
+    """
+    log = attempt_dir(run_dir, stage, attempt) / "stderr.log"
+    lines = last_lines(log, INTERRUPT_LINES if interrupted else ERROR_LINES)
+    if interrupted:
+        interruption = Interruption()
+        lines = [shown for line in lines for shown in interruption.shown(line)] + interruption.rest()
+    lines = [_COLOUR.sub("", line) for line in lines[-ERROR_LINES:]]
+    return ["".join(c for c in line if c.isprintable() or c == "\t") for line in lines]
 
 
 FILES = ("stdout.log", "stderr.log")

@@ -1,4 +1,7 @@
-"""The progress of a run while it runs. Imported before the first stage starts: it must not import the report."""
+"""The progress of a run while it runs: redrawn in place, or in lines.
+
+Imported before the first stage starts: it must not import the report.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import to_message
+from workflow.formatting import duration, rate
 from workflow.plan.plan_model import Plan
-from workflow.report.show.notebook_output import NotebookOutput, in_notebook
-from workflow.report.show.plain_output import print_plain
-from workflow.report.show.progress_lines import Pace, stage_cells, stream_cells
-from workflow.report.show.rich_terminal import make_console, make_grids, make_live, say
-from workflow.run.verdict.stall_detection import present_warnings
+from workflow.report.show.event_lines import (
+    OPEN_TEXT,
+    STOPPING_TEXT,
+    attempt_text,
+    line_at,
+    proof_lines,
+    restart_text,
+    started_text,
+)
+from workflow.report.show.terminal import (
+    NotebookOutput,
+    in_notebook,
+    make_console,
+    make_grids,
+    make_live,
+    print_plain,
+    say,
+)
+from workflow.run.state import EndState, RunState, StageState
+from workflow.run.stream_rates import bytes_moved, throughput
+from workflow.run.verdict.stall_detection import present_warnings, warning_text
 
 if TYPE_CHECKING:
-    from workflow.report.show.rich_terminal import Console, Live
-    from workflow.run.state import RunState
+    from workflow.report.show.terminal import Console, Live
 
 # Rates change all the time, and redrawing takes CPU time from the stages.
 REDRAW_S = 0.4
@@ -93,3 +112,105 @@ class Progress:
             say(self._console, line)
         else:
             self._quiet = not print_plain(sys.stderr, line)
+
+
+# Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
+LINE_EVERY_S = 5.0
+LINE_SHARE = 0.03
+WIDE = 80
+
+
+def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
+    """(name, status, how long it has run)."""
+    if stage.started is None:
+        return stage.name, stage.status, ""
+    if stage.exited is not None:
+        return stage.name, stage.status, duration(stage.exited - stage.started)
+    # Whole seconds, so that a run in which nothing happens is redrawn once a second.
+    seconds = int(max(now, stage.started) - stage.started)
+    return stage.name, stage.status, f"{seconds} s" if seconds < 60 else duration(seconds)
+
+
+def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:
+    """(name, ends, steps written and read, steps per second, throughput, queue); fewer when not WIDE.
+
+    Both rates are over the time of the stream, as in `wf status` and in the report. The records of both ends are seen
+    at different moments: a reader that seems to be ahead of its writer has read what is known to be written.
+    """
+    plan, writer, readers = state.plan.stream(stream), state.writer(stream), state.readers(stream)
+    ends = f"{plan.writer} → {', '.join(plan.readers)}"
+    read = min((end.steps for end in readers if end.counted), default=None)
+    if read is not None and writer.counted:
+        read = min(read, writer.steps)
+    steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
+    per_second = throughput(writer.steps, writer.opened, writer.last_moved)
+    volume = bytes_moved(writer.bytes, (end.bytes for end in readers))
+    moving = throughput(volume, writer.opened, writer.last_moved)
+    queue = state.queue(stream)
+    limit = "" if queue is None or plan.queue is None or writer.opened is None else f"queue {queue}/{plan.queue.limit}"
+    data = rate(moving) if moving else ""
+    if width < WIDE:
+        return stream, steps, data, limit
+    return stream, ends, steps, f"{per_second:.3g} steps/s" if per_second else "", data, limit
+
+
+def stream_line(state: RunState, stream: str) -> str:
+    """One stream in words: `atoms: 12 written, 11 read, 3.4 steps/s, 34.2 MB/s, queue 2/2`."""
+    name, _, *cells = stream_cells(state, stream)
+    return f"{name}: {', '.join(cell for cell in cells if cell)}"
+
+
+def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
+    """What has happened since that state, each with its own time (Unix s), in order: stages that started, opened
+    their streams, ended or failed, and a stop.
+
+    Reasons are printed once, at the end, when they are certain.
+    """
+    lines: list[tuple[float, str]] = []
+    if now.proof is not None and (before is None or before.proof is None):
+        lines += [(now.proof.t, line) for line in proof_lines(now.proof)]
+    lines += [(each.t, restart_text(each)) for each in now.restarts[len(before.restarts) if before else 0 :]]
+    begun = now.attempts[len(before.attempts) if before else 0 :]
+    lines += [(each.t, attempt_text(each.stages, each.attempt, each.first_step)) for each in begun]
+    for name, stage in now.stages.items():
+        old = before.stages[name] if before else None
+        if old is not None and old.attempt != stage.attempt:
+            old = None
+        if stage.started is not None and (old is None or old.started is None):
+            lines.append((stage.started, started_text(name, stage.pid, now.plan)))
+        if stage.opened is not None and (old is None or old.opened is None) and now.plan.stage(name).ends:
+            lines.append((stage.opened, f"{name}: {OPEN_TEXT}"))
+        if stage.is_over and not (old and old.is_over):
+            lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
+    said = before.warnings if before else ()
+    lines += [(each.t, str(to_message("warning", warning_text(each)))) for each in now.warnings if each not in said]
+    if now.stopping is not None and (before is None or before.stopping is None):
+        lines.append((now.stopping, STOPPING_TEXT))
+    return sorted(lines, key=lambda line: line[0])
+
+
+class Pace:
+    """Remembers what was printed: each change is printed once, the progress of a stream at most every few seconds."""
+
+    def __init__(self) -> None:
+        self._before: RunState | None = None
+        self._spoken: dict[str, tuple[float, int]] = {}
+
+    def lines(self, state: RunState) -> list[str]:
+        """What is new in this state, each line with the time since the run's start, also when it is seen late."""
+        lines = news(self._before, state)
+        self._before = state
+        for stream in state.plan.streams:
+            steps = state.writer(stream.name).steps + sum(end.steps for end in state.readers(stream.name))
+            at, before = self._spoken.setdefault(stream.name, (state.t, 0))
+            # Less often in long runs: their output is often kept in a log.
+            pause = max(LINE_EVERY_S, LINE_SHARE * (state.t - (state.started or state.t)))
+            if steps != before and state.t - at >= pause:
+                lines.append((state.t, stream_line(state, stream.name)))
+                self._spoken[stream.name] = (state.t, steps)
+        begin = state.started
+        return [line_at(0.0 if begin is None else t - begin, line) for t, line in lines]
+
+
+def _steps(end: EndState) -> str:
+    return str(end.steps) if end.counted else "?"

@@ -15,9 +15,8 @@ from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
-from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
-from workflow.report.show.stream_table import engine_text
+from workflow.report.show.report_tables import engine_text, planned_expectation_table
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
 from workflow.spec.placeholder_syntax import scalar_text
 from workflow.spec.suggest import shortened

@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
-from workflow.report.show.expectation_table import expectation_messages, expectation_table, expectations_text
-from workflow.report.show.rich_terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
-from workflow.report.show.run_summary import (
-    compression_lines,
-    fault_messages,
-    last_lines,
-    limit_lines,
-    note_lines,
-    result_paths,
-    summary,
+from workflow.report.show.report_tables import (
+    expectation_messages,
+    expectation_table,
+    expectations_text,
+    explain_columns,
+    stage_table,
+    stream_table,
 )
+from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
     from workflow.forecast.forecast_model import Forecast
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
-    from workflow.report.show.plain_output import PlainOutput
-    from workflow.report.show.rich_terminal import Console
+    from workflow.report.show.terminal import Console, PlainOutput
     from workflow.report.show.text_table import Table, View
     from workflow.spec.load import Loaded
     from workflow.spec.models.component import Component
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
     from workflow.report.show.plan_tables import parameters_line
-    from workflow.report.show.stage_table import explain_columns, stage_table
+    from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
 
     console = console or make_output()
     run = report.run
@@ -66,7 +63,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
 
 def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream."""
-    from workflow.report.show.stage_table import stage_table
+    from workflow.report.show.run_in_words import note_lines
 
     console = console or make_output()
     run = report.run
@@ -84,6 +81,8 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
+    from workflow.report.show.run_in_words import result_paths, summary
+
     bad = report.run.exit_code != EXIT_OK
     console = console or make_output(stderr=bad)
     say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", _colour(report))
@@ -99,6 +98,8 @@ def _colour(report: Report) -> str:
 
 
 def _show_fault(report: Report, console: Console | PlainOutput) -> None:
+    from workflow.report.show.run_in_words import fault_messages, last_lines
+
     show_messages([*fault_messages(report), *expectation_messages(report)], console)
     for line, style in last_lines(report):
         say(console, line, style)
@@ -216,7 +217,7 @@ def show_errors(problems: Sequence[Problem]) -> None:
 
 def show_comparison(comparison: Comparison, console: Console | PlainOutput | None = None) -> None:
     """The verdict, then every difference."""
-    from workflow.report.show.difference_table import MEANING, difference_table
+    from workflow.report.show.tables_of_runs import MEANING, difference_table
 
     console = console or make_output()
     colour = "green" if comparison.identical else "bold red"
@@ -238,7 +239,7 @@ def show_table(table: Table, console: Console | PlainOutput | None = None) -> No
 
 def show_component(component: Component, console: Console | PlainOutput | None = None) -> None:
     """One component: what it does, its parameters, what it reads and writes."""
-    from workflow.report.show.component_tables import parameter_table, port_table
+    from workflow.report.show.component_and_site_tables import parameter_table, port_table
 
     console = console or make_output()
     say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
@@ -264,7 +265,6 @@ def _show_measured(console: Console | PlainOutput, report: Report) -> None:
 
 
 def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:
-    from workflow.report.show.stream_table import stream_table
     from workflow.run.stream_rates import THROUGHPUT
 
     draw_table(console, stream_table(report, view))

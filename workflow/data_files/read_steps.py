@@ -1,0 +1,241 @@
+"""Files of data (BP, HDF5, openPMD): found in a run, opened, and read step by step and box by box.
+
+They are read through `workflow.stage`. The libraries that reading takes (numpy, adios2, h5py) are imported when a file
+is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workflow.data_files.reading_process import note_reading
+from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES, engine_of_data
+from workflow.errors import RunError, WfError
+from workflow.formats.bp_index import deactivate, missing_part, read_index
+from workflow.formats.step_files import newest_step_file, numbered_path, step_file
+from workflow.installation import install_command
+
+if TYPE_CHECKING:
+    from workflow.stage import Array, Reader, Shape, Step
+
+# The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
+_ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
+# As much of an array is in memory at a time.
+BOX_BYTES = 32 * 2**20
+
+
+class VariableKind(NamedTuple):
+    """NumPy's name of a variable's type (or `string`), and its shape."""
+
+    type: str
+    shape: Shape
+
+
+def find_data(directory: Path) -> dict[str, Path]:
+    """Relative path → path of all BP directories and HDF5 files below a directory, sorted.
+
+    A stream in one output per step is one of them: its directory.
+    """
+    found: dict[str, Path] = {}
+    waiting = [directory]
+    while waiting:
+        for path in waiting.pop().iterdir():
+            if path.is_dir() and numbered_path(path) is not None:
+                # By the name that the stream has in one output, with which it can be compared.
+                found[f"{path.relative_to(directory).as_posix()}.bp"] = path
+            elif is_data(path):
+                found[path.relative_to(directory).as_posix()] = path
+            elif path.is_dir() and not path.is_symlink():
+                waiting.append(path)
+    return dict(sorted(found.items()))
+
+
+def is_data(path: Path) -> bool:
+    """A BP directory (whatever its name), one with an output per step, or an HDF5 file."""
+    if path.is_dir():
+        return (path / "md.idx").exists() or numbered_path(path) is not None
+    return path.is_file() and path.suffix.lower() in (*HDF5_SUFFIXES, *BP_SUFFIXES)
+
+
+class DataStep:
+    """One step of a file. Errors while reading are RunErrors that name the file.
+
+    An openPMD file has the number of a step in the names, `/data/10/meshes/E/x`, and may hold several in one step of
+    ADIOS2: this is then `iteration` 10, of which the variable is called `/data/meshes/E/x`. `names` are those of the
+    file, by these.
+    """
+
+    def __init__(self, step: Step, path: Path, names: dict[str, str] | None = None, iteration: int | None = None):
+        self.iteration = iteration
+        self._step, self._path, self._names = step, path, names
+
+    def kinds(self) -> dict[str, VariableKind]:
+        """Its variables."""
+        with _named(self._path):
+            found = {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
+        return found if self._names is None else {name: found[own] for name, own in self._names.items()}
+
+    def read(self, name: str, start: Shape, count: Shape) -> Array:
+        """One box of a variable; `()` for all of a scalar."""
+        own = name if self._names is None else self._names[name]
+        with _named(self._path):
+            return self._step.read(own, start=start, count=count) if count else self._step.read(own)
+
+    def label(self, name: str) -> str:
+        """What its attributes call a variable; "" where they do not."""
+        own = name if self._names is None else self._names[name]
+        with _named(self._path):
+            label = self._step.label(own)
+        return "" if label == own else label
+
+    def unit(self, name: str) -> str:
+        """The unit of a variable, or of the attribute `time` of an openPMD iteration; "" where none is known."""
+        with _named(self._path):
+            return self._step.unit(name if self._names is None else self._names.get(name, name))
+
+    def iterations(self) -> list[DataStep]:
+        """This step, or where its names have numbers of openPMD iterations: one for each, in their order."""
+        attributes = self.attributes()
+        if "openPMD" not in attributes and "/openPMD" not in attributes:
+            return [self]
+        found: dict[int | None, dict[str, str]] = {}
+        for name in self.kinds():
+            numbered = _ITERATION.fullmatch(name)
+            number = None if numbered is None else int(numbered[2])
+            found.setdefault(number, {})[name if numbered is None else numbered[1] + numbered[3]] = name
+        if not found.keys() - {None}:
+            return [self]
+        # What belongs to no iteration is compared with the first one.
+        rest = found.pop(None, {})
+        numbers = sorted(number for number in found if number is not None)
+        found[numbers[0]] |= rest
+        return [DataStep(self._step, self._path, found[number], number) for number in numbers]
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes known by now; those of a variable are called `variable/name`."""
+        with _named(self._path):
+            return self._step.attributes()
+
+
+def boxes(shape: Shape, kind: str, limit: int = BOX_BYTES) -> Iterator[tuple[Shape, Shape]]:
+    """Cut an array of that shape and type (NumPy's name) into boxes (start, count) of at most `limit` bytes, in order.
+
+    One box for a scalar; none for an array without elements.
+    """
+    import numpy as np
+
+    if 0 in shape:
+        return
+    row = np.dtype(kind).itemsize if kind in np.sctypeDict else 16
+    axis = len(shape)
+    # A box spans the axes after `axis`, `depth` elements of it, and one element of the axes before.
+    while axis and row * shape[axis - 1] <= limit:
+        axis -= 1
+        row *= shape[axis]
+    if not axis:
+        yield (0,) * len(shape), shape
+        return
+    axis -= 1
+    depth = max(1, limit // row)
+    for index in product(*(range(length) for length in shape[:axis])):
+        for first in range(0, shape[axis], depth):
+            yield (
+                (*index, first, *(0 for _ in shape[axis + 1 :])),
+                (*(1 for _ in index), min(depth, shape[axis] - first), *shape[axis + 1 :]),
+            )
+
+
+@contextmanager
+def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
+    """The steps of a file. Each is valid until the next one is asked for.
+
+    Raises:
+        RunError: the file cannot be read, or breaks off.
+        WfError: a library that it takes is not installed.
+    """
+    try:
+        from workflow.stage import open_reader
+
+        with _named(path):
+            _check_whole(path)
+            if (numbered := numbered_path(path)) is not None:
+                reader = open_reader(path=numbered, engine=engine_of_data(Path(step_file(str(numbered), 0))))
+            else:
+                reader = open_reader(path=path, engine=engine_of_data(path))
+    except ModuleNotFoundError as error:
+        raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
+    with reader:
+        yield _steps(reader, path)
+
+
+def _check_whole(path: Path) -> None:
+    """Raises RunError for a BP file of which a part is missing: ADIOS2 would wait for it without limit, or see no step.
+
+    Found are a cut index and a file of data that ends before its last step; not a cut within that step.
+    """
+    if not path.is_dir():
+        return
+    # Of a stream with an output per step the writer closed all but the newest.
+    last = newest_step_file(path) or path
+    if problem := missing_part(last):
+        raise RunError(f"{last}: {problem}")
+
+
+def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
+    # Not around the `yield`: an error of the other file of the pair must not be attributed to this one.
+    while True:
+        with _named(path):
+            step = next(reader, None)
+        if step is None:
+            return
+        yield from DataStep(step, path).iterations()
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    from workflow.stage import StageError
+
+    note_reading(path)
+    try:
+        yield
+    except (StageError, OSError, RuntimeError) as error:
+        raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
+    except KeyError as error:
+        raise RunError(f"{path}: has a variable of a type that cannot be read: {error}") from error
+
+
+def is_open(path: Path) -> bool:
+    """Whether a writer has this BP file open, or died with it open; False for HDF5, which says so when it is opened."""
+    if not path.is_dir():
+        return False
+    index = read_index((newest_step_file(path) or path) / "md.idx")
+    return index is not None and index.active
+
+
+def as_far_as_it_goes(path: Path, scratch: Path) -> Path:
+    """The whole steps of a BP file that its writer has left open, as a file of links in `scratch`.
+
+    The file itself stays as it is, and readers do not wait for its writer.
+    """
+    linked = Path(tempfile.mkdtemp(dir=scratch)) / path.name
+    shutil.copytree(path, linked, symlinks=True, copy_function=_link)
+    index = (newest_step_file(linked) or linked) / "md.idx"
+    content = index.read_bytes()
+    index.unlink()
+    index.write_bytes(content)
+    if (whole := read_index(index)) is not None:
+        os.truncate(index, whole.offset)
+    deactivate(index)
+    return linked
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).symlink_to(Path(source).resolve())

@@ -1,0 +1,95 @@
+"""The figures of a report by their names, and whether a run met what its pipeline expects of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workflow.errors import EXIT_VIOLATED
+from workflow.plan.plan_model import ExpectationPlan
+from workflow.report.report_model import ExpectationPart, ExpectationState, Report, StagePart, StreamPart
+from workflow.report_figures import OWN, RUN, STAGE, STREAM
+from workflow.spec.expectations import COMPARATORS
+
+
+def figures_of(report: Report) -> dict[str, float]:
+    """All figures of a run that are known, by name."""
+    found: dict[str, float | None] = {f"run.{field}": getattr(report.run, field) for field in RUN}
+    for stage in report.stages:
+        found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
+        found |= {f"stages.{stage.name}.{OWN}{name}": value for name, value in stage.figures.items()}
+    for stream in report.streams:
+        found |= {f"streams.{stream.name}.{field}": _stream_figure(stream, field) for field in STREAM}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _stage_figure(stage: StagePart, field: str) -> float | None:
+    """A field of the report, or what follows from two of them."""
+    match field:
+        case "step_rate":
+            return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
+        case "step_s":
+            parts, steps = (stage.compute_s, stage.io_s, stage.wait_s), max(stage.steps_out or 0, stage.steps_in or 0)
+            return sum(part or 0.0 for part in parts) / steps if steps and stage.compute_s is not None else None
+        case "compute_share":
+            return stage.share("compute")
+        case "io_share":
+            return stage.share("io")
+        case "wait_share":
+            return stage.share("wait")
+    value: float | None = getattr(stage, field)
+    return value
+
+
+def _stream_figure(stream: StreamPart, field: str) -> float | None:
+    """A field of the report; of its readers, that of the slowest, or of the one that dropped most."""
+    match field:
+        case "load_s":
+            return max((each.io_s for each in stream.readers if each.io_s is not None), default=None)
+        case "load_rate":
+            return min((each.transfer_rate for each in stream.readers if each.transfer_rate is not None), default=None)
+        case "dropped":
+            counts = [each.dropped for each in stream.readers]
+            known = [count for count in counts if count is not None]
+            return max(known) if known and len(known) == len(counts) else None
+    value: float | None = getattr(stream, field)
+    return value
+
+
+def with_expectations(
+    report: Report, expected: Sequence[ExpectationPlan], judged: Sequence[ExpectationPart] | None = None
+) -> Report:
+    """The report with what was expected beside what was measured, and the exit code that follows.
+
+    `judged`: what was found when the run ended, where that was kept.
+    """
+    over = report.run.state == "succeeded"
+    found = list(judged) if over and judged is not None else judge(expected, figures_of(report), over=over)
+    changed: dict[str, object] = {"expectations": found}
+    if violations(found):
+        changed["run"] = report.run.model_copy(update={"exit_code": EXIT_VIOLATED})
+    return report.model_copy(update=changed) if found else report
+
+
+def judge(
+    expected: Sequence[ExpectationPlan], figures: Mapping[str, float], *, over: bool = True
+) -> list[ExpectationPart]:
+    """Each expectation, beside the figure that was measured. `over`: whether the run has succeeded."""
+    return [_judged(each, figures.get(each.figure), over) for each in expected]
+
+
+def violations(judged: Sequence[ExpectationPart]) -> list[ExpectationPart]:
+    """Those that were not kept."""
+    return [each for each in judged if each.is_violated]
+
+
+def _judged(each: ExpectationPlan, measured: float | None, over: bool) -> ExpectationPart:
+    state: ExpectationState = "not_checked"
+    if over and measured is None:
+        state = "not_measured"
+    elif over and measured is not None:
+        state = "met" if COMPARATORS[each.comparator](measured, each.value) else "violated"
+    place = f"{each.source}:{each.line}:{each.column}" if each.line else each.source
+    return ExpectationPart(
+        figure=each.figure, expected=each.expected, limit=each.value, unit=each.unit, measured=measured, state=state,
+        key=each.key, place=place,
+    )  # fmt: skip

@@ -1,0 +1,241 @@
+"""The notes of a report: what to know about its numbers, and what was started again. Pure."""
+
+from __future__ import annotations
+
+from workflow.formats.metrics_lines import FULL_STEPS
+from workflow.formatting import duration, moment, plural, size
+from workflow.plan.plan_model import Plan
+from workflow.report.build.limiting_stage import shortages
+from workflow.report.read.run_records import Records
+from workflow.report.report_model import RestartPart, StreamPart
+from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
+from workflow.run.lifecycle_events import RestartDecided, StageSilent
+from workflow.run.verdict.stall_detection import warning_text
+from workflow.run.verdict.transport_check import difference
+from workflow.spec.suggest import listing
+
+# Steps may be larger than planned by this factor before a note says so.
+TOLERANCE = 1.05
+
+
+def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
+    """All notes, those on missing or broken records first."""
+    received = records.state.received
+    return [
+        *([] if received is None else received.notes),
+        *_silences(records),
+        *shortages(records),
+        *_without_metrics(records),
+        *(f"{stage}: {problem}" for stage, problem in records.figure_problems.items()),
+        *_other_transports(records),
+        *_incomplete(records),
+        *_summed(records),
+        *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
+        *(
+            event.text
+            for event in records.state.warnings
+            if isinstance(event, NodeRanks | NodesUnwatched | StrangeReader)
+        ),
+        *_placement(records),
+        *_uncounted(streams),
+        *_empty(records, streams),
+        *_bytes_of_readers(streams),
+        *_dropped(records.plan, streams),
+        *_unchecked(records.plan, streams),
+        *_larger(streams),
+    ]
+
+
+def unfinished_files(records: Records) -> list[str]:
+    """Files that were not finished: their steps are not lost."""
+    texts = []
+    for each in records.partial:
+        what = "what was written is" if each.steps is None else f"its {plural(each.steps, 'step')}"
+        are = "" if each.steps is None else " is" if each.steps == 1 else " are"
+        texts.append(f"{each.wanted.name} was not finished: {what}{are} in {each.path}")
+    return texts
+
+
+def _placement(records: Records) -> list[str]:
+    """What the proof of the placement has found; of a run that it has ended the verdict says the first difference."""
+    proof = records.state.proof
+    if proof is None:
+        return []
+    if proof.state == "proved":
+        count = f"{plural(proof.nodes, 'node')}, {plural(proof.ranks, 'rank')}"
+        return [f"placement proved: {count}, {proof.seconds:.1f} s"]
+    return proof.differences[1:] if proof.state == "refused" else proof.differences
+
+
+def _without_metrics(records: Records) -> list[str]:
+    """Stages whose steps and bytes only the supervisor counted."""
+    return [
+        f"stage {stage.name} keeps no metrics of its own: its steps and bytes are what the supervisor saw"
+        for stage in records.plan.stages
+        if stage.ends and records.state.stages[stage.name].started and not records.metrics[stage.name].exists
+    ]
+
+
+def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
+    """Streams that a program opened and closed without a step: seldom what was meant."""
+    finished = records.state.finished is not None
+    return [f"stream {each.name}: {each.writer} wrote no step" for each in streams if finished and each.steps == 0]
+
+
+def _silences(records: Records) -> list[str]:
+    """The longest silence of each stage of which the supervisor has warned."""
+    longest: dict[str, StageSilent] = {}
+    for warning in (each for each in records.state.warnings if isinstance(each, StageSilent)):
+        known = longest.get(warning.stage)
+        if known is None or warning.t - warning.since > known.t - known.since:
+            longest[warning.stage] = warning
+    return [f"at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
+
+
+def _other_transports(records: Records) -> list[str]:
+    """Streams that SST moved in another way than planned."""
+    return [
+        text
+        for stream in records.plan.streams
+        if stream.fallback and (text := difference(records.state, records.state.writer(stream.name)))
+    ]
+
+
+def _incomplete(records: Records) -> list[str]:
+    """Lines of the files of metrics that are broken, or could not be written."""
+    broken = {name: metrics.unreadable for name, metrics in records.metrics.items() if metrics.unreadable}
+    lost = {name: metrics.lost for name, metrics in records.metrics.items() if metrics.lost}
+    return [
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} left out as unreadable" for name, n in broken.items()),
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} could not be written" for name, n in lost.items()),
+    ]
+
+
+def _summed(records: Records) -> list[str]:
+    """Long runs, of which not every step has a record."""
+    return [
+        f"stages/{name}/metrics.jsonl has sums of several steps after the first {FULL_STEPS} of a stream: totals are "
+        "exact, the history of the queue ends there"
+        for name, metrics in records.metrics.items()
+        if any(step.count > 1 for step in metrics.steps)
+    ]
+
+
+def _uncounted(streams: list[StreamPart]) -> list[str]:
+    """Readers whose steps could not be counted, so that only their exit code was checked."""
+    return [
+        f"how much {reader.stage} read of {stream.name} could not be counted: only its exit code was checked"
+        for stream in streams
+        for reader in stream.readers
+        if reader.steps is None
+    ]
+
+
+def _bytes_of_readers(streams: list[StreamPart]) -> list[str]:
+    """Streams whose writer does not record how much it writes."""
+    notes = []
+    for stream in streams:
+        most = max(stream.readers, key=lambda reader: reader.bytes or 0, default=None)
+        if stream.bytes_are == "unknown" and stream.steps:
+            only = f": ADIOS2's log has them of TCP only, not of {stream.transport}" if stream.transport else ""
+            notes.append(f"the bytes of {stream.name} are not known{only}, and none of its stages keeps metrics")
+        elif stream.bytes_are == "at_least" and most:
+            notes.append(f"the bytes of {stream.name} are those that the first rank of {most.stage} received")
+        elif stream.bytes_are == "read" and most:
+            notes.append(f"the bytes of {stream.name} are those that {most.stage} read: {stream.writer} records none")
+    return notes
+
+
+def _dropped(plan: Plan, streams: list[StreamPart]) -> list[str]:
+    """Steps that a full queue discarded."""
+    return [
+        f"{reader.stage} missed {reader.dropped} of the {plural(stream.steps or 0, 'step')} of "
+        f"{_offered(plan, stream)}: its full queue discards steps"
+        for stream in streams
+        for reader in stream.readers
+        if reader.dropped and stream.when_full == "discard"
+    ]
+
+
+def _offered(plan: Plan, stream: StreamPart) -> str:
+    """The stream that the user tapped, for one from a relay to a tap."""
+    tapped = next((each.name for each in plan.streams if stream.writer in each.readers), "")
+    return f"{tapped} offered to it" if tapped and plan.stage(stream.writer).added == "relay" else stream.name
+
+
+def _unchecked(plan: Plan, streams: list[StreamPart]) -> list[str]:
+    """Compressed streams whose values no reader compared with the originals."""
+    notes = []
+    for stream in streams:
+        compressed = any(end.operators for end in plan.stage(stream.writer).ends if end.stream == stream.name)
+        for reader in stream.readers:
+            if compressed and stream.steps and not reader.accuracy:
+                blind = [name for name in (stream.writer, reader.stage) if plan.stage(name).observed == "evidence"]
+                why = f"{blind[0]} does not use workflow.stage" if blind else f"{reader.stage} read nothing compressed"
+                notes.append(f"what compression did to {stream.name} was not checked for {reader.stage}: {why}")
+    return notes
+
+
+def _larger(streams: list[StreamPart]) -> list[str]:
+    """Streams with steps larger than planned, for which the planned bound of the queue does not hold."""
+    notes = []
+    for stream in streams:
+        if stream.step_size is None or not stream.bytes or not stream.steps:
+            continue
+        measured = stream.bytes / stream.steps
+        if measured > TOLERANCE * stream.step_size:
+            queue = (
+                f", and the queue up to {size(stream.queue_memory * measured / stream.step_size)}"
+                if stream.queue_memory
+                else ""
+            )
+            notes.append(
+                f"steps of {stream.name} were {size(measured)} on average{queue}, but planned as "
+                f"{size(stream.step_size)}: correct `streams.{stream.name}.step_size`"
+            )
+    return notes
+
+
+def make_restarts(records: Records) -> list[RestartPart]:
+    """All of them, in order."""
+    begun: dict[tuple[str, ...], list[StagesRestarted]] = {}
+    for event in records.state.attempts:
+        begun.setdefault(tuple(event.stages), []).append(event)
+    found = []
+    for decided in records.state.restarts:
+        of_unit = begun.get(tuple(decided.stages), [])
+        found.append(_part(records, decided, of_unit.pop(0) if of_unit else None))
+    return found
+
+
+def _part(records: Records, decided: RestartDecided, begun: StagesRestarted | None) -> RestartPart:
+    next_step = _next_step(records, decided) if begun is not None else None
+    return RestartPart(
+        t=decided.t,
+        stage=decided.stage,
+        stages=decided.stages,
+        reason=decided.reason,
+        attempt=None if begun is None else begun.attempt,
+        first_step=None if begun is None else begun.first_step,
+        replayed=None if begun is None else max(0, decided.step - begun.first_step),
+        gap_s=None if next_step is None else next_step - decided.t,
+    )
+
+
+def _next_step(records: Records, decided: RestartDecided) -> float | None:
+    """When the stage that failed has finished a step again (Unix s)."""
+    seen = [t for key, steps in records.seen.items() if key[1] == decided.stage for t, _ in steps if t > decided.t]
+    return min(seen, default=None)
+
+
+def restart_note(part: RestartPart) -> str:
+    """One restart in a sentence."""
+    others = [each for each in part.stages if each != part.stage]
+    together = f", together with {listing(others)}" if others else ""
+    if part.attempt is None:
+        return f"{part.stage} {part.reason}; it was to be started again{together}"
+    again = f"attempt {part.attempt} began at step {part.first_step}{together}"
+    if part.replayed:
+        again += f", so that {part.stage} did {part.replayed} of its steps twice"
+    gap = "" if part.gap_s is None else f"; its next step was done {duration(part.gap_s)} later"
+    return f"{part.stage} {part.reason}; {again}{gap}"

@@ -1,0 +1,212 @@
+"""Whether runs go on, wait for a job, are lost, or have ended and met their expectations.
+
+For the report of one run, and for lists of runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from workflow.formats.read_json import read_json
+from workflow.replace_file import replace_file
+from workflow.report.report_model import ExpectationPart, Report, RunLine, RunVerdict, StagePart
+from workflow.run.job_record import JobRecord, read_job, received_job
+from workflow.run.lease import Liveness, examine_leases
+from workflow.run.processes.process_reaper import born_ticks
+from workflow.run.run_brief import RunBrief, read_brief
+from workflow.run.run_directory import PLAN_FILE, RUNS
+from workflow.run.run_notes import read_notes
+
+
+def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
+    """As `list_runs`; runs that are not below `runs/` are called by their paths, as the other verbs take them."""
+    lines = zip(run_dirs, list_runs(run_dirs), strict=True)
+    return [line if run.parent == Path(RUNS) else line.model_copy(update={"name": str(run)}) for run, line in lines]
+
+
+def tagged_runs(run_dirs: Sequence[Path], tags: Sequence[str]) -> list[Path]:
+    """Those of these runs that have all these tags."""
+    return [run_dir for run_dir in run_dirs if set(tags) <= set(read_notes(run_dir).tags)] if tags else list(run_dirs)
+
+
+def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
+    """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead."""
+    briefs = [read_brief(run_dir) for run_dir in run_dirs]
+    open_runs = [run_dir for run_dir, brief in zip(run_dirs, briefs, strict=True) if brief.finished is None]
+    lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
+    # One whose supervisor does not live may have ended since its events were read.
+    again = {run_dir: read_brief(run_dir) for run_dir, its in lives.items() if not its.alive}
+    return [
+        _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir))
+        for run_dir, brief in zip(run_dirs, briefs, strict=True)
+    ]
+
+
+def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
+    begin, end = brief.started, brief.finished
+    started = begin.t if begin else None
+    job = read_job(run_dir)
+    state: RunVerdict
+    if end is not None:
+        state, reason = end.state, end.reason
+    elif lives is None or lives.lease is None:
+        state, reason = ("unfinished", "") if job is None else ("submitted", f"{job.text} has not started")
+    else:
+        state, reason = ("running", "") if lives.alive else ("lost", lives.text)
+    host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
+    # The last event of a run that goes on may be of long ago.
+    last = time.time() if state == "running" else brief.t
+    wall_s = max(0.0, last - started) if started is not None and last is not None else None
+    notes = read_notes(run_dir)
+    return RunLine(
+        name=run_dir.name,
+        state=state,
+        violated=_count_violated(run_dir) if state == "succeeded" else 0,
+        reason=reason,
+        started=started,
+        wall_s=wall_s,
+        host=host,
+        site=_site(run_dir),
+        job=_job_text(run_dir, job, brief),
+        tags=notes.tags,
+        note=notes.with_text[-1].text if notes.with_text else "",
+    )
+
+
+def _job_text(run_dir: Path, job: JobRecord | None, brief: RunBrief) -> str:
+    if job is None:
+        return received_job(run_dir)
+    # The verdict of a submission that the scheduler has refused: no job of that name exists.
+    refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
+    return "not submitted" if refused else job.text
+
+
+def _count_violated(run_dir: Path) -> int:
+    """As found when the run ended; 0 where nothing is expected, or nothing was kept."""
+    return sum(each.is_violated for each in read_expectations(run_dir) or ())
+
+
+def _site(run_dir: Path) -> str:
+    """The site of a run's plan, whatever the version of that plan; empty where it cannot be read."""
+    try:
+        plan = read_json((run_dir / PLAN_FILE).read_bytes())
+        return str(plan.get("site", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+# The event of a start is written within this time of it; a process that is younger is another one that was given the
+# same number.
+SLACK_S = 5.0
+
+
+def with_verdict(report: Report, run_dir: Path) -> Report:
+    """Say of an unfinished run whether its supervisor lives (`running`) or is dead (`lost`).
+
+    Takes up to ten seconds for a supervisor on another host. Nothing is said of a run that nobody has started.
+    """
+    job = read_job(run_dir)
+    if job is not None:
+        report = report.model_copy(update={"run": report.run.model_copy(update={"job": job.text})})
+    if report.run.state != "unfinished":
+        return report
+    (lives,) = examine_leases([run_dir])
+    if lives.lease is None:
+        return report if job is None else _with_run(report, "submitted", f"{job.text} has not started")
+    if lives.alive:
+        return _with_run(report, "running", "")
+    stages = [_bereft(stage, lives) for stage in report.stages]
+    left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
+    reason = lives.text + (f"; still running: {left}" if left else "")
+    if job is None and (received := received_job(run_dir)):
+        reason += f"; {received} may hold its nodes until its time limit: end it if you do not need it"
+    return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
+
+
+def is_over(run_dir: Path, lives: Liveness) -> bool:
+    """Whether nobody works on a run any more; cheap enough to ask often. A run that never started is over, unless its
+    job waits."""
+    if lives.alive or (lives.lease is None and read_job(run_dir) is not None):
+        return read_brief(run_dir).finished is not None
+    return True
+
+
+def is_alive(pid: int, not_after: float) -> bool:
+    """Does this process run, and is it the one that was alive at that Unix time?"""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # alive, of another user
+    born, boot = born_ticks(pid), _boot_time()
+    if born is None or boot is None:
+        return True  # the number is all that is known of it
+    return born > 0 and boot + born / os.sysconf("SC_CLK_TCK") <= not_after + SLACK_S
+
+
+def _boot_time() -> float | None:
+    """When this machine was started, in Unix seconds; None where there is no /proc."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _bereft(stage: StagePart, lives: Liveness) -> StagePart:
+    """A stage whose supervisor is dead: its process may have outlived it."""
+    if stage.state not in ("starting", "running", "stopping"):
+        return stage
+    here = lives.is_here and stage.ended is None and stage.pid and stage.started
+    alive = here and is_alive(stage.pid or 0, stage.started or 0.0)
+    return stage.model_copy(update={"state": "running" if alive else "ended"})
+
+
+def _with_run(report: Report, state: RunVerdict, reason: str) -> Report:
+    run = report.run.model_copy(update={"state": state, "reason": reason or report.run.reason})
+    return report.model_copy(update={"run": run})
+
+
+EXPECTATIONS_FILE = "expectations.json"
+
+
+class ExpectationsKept(BaseModel):
+    """Whether a run met its expectations, as found when it ended: `expectations.json` in its directory.
+
+    It is stored because it could not be determined again later: data may be removed, and another host may see records
+    late.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    expectations_version: Literal[1] = 1
+    expectations: list[ExpectationPart]
+
+
+def read_expectations(run_dir: Path) -> list[ExpectationPart] | None:
+    """None where nothing was kept, or where it cannot be read: the report then finds it out anew."""
+    try:
+        return ExpectationsKept.model_validate(read_json((run_dir / EXPECTATIONS_FILE).read_bytes())).expectations
+    except (OSError, ValueError):
+        return None
+
+
+def keep_expectations(run_dir: Path, report: Report) -> None:
+    """Keep what a run that has succeeded measured; to be called by the process that has supervised it.
+
+    A full disk changes no verdict.
+    """
+    path = run_dir / EXPECTATIONS_FILE
+    if not report.expectations or report.run.state != "succeeded" or path.exists():
+        return
+    text = ExpectationsKept(expectations=report.expectations).model_dump_json(indent=2) + "\n"
+    with contextlib.suppress(OSError):
+        replace_file(path, text.encode())

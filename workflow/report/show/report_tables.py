@@ -1,0 +1,275 @@
+"""The tables of a report: stages, streams, expectations, and the proved placement. Pure.
+
+They are the same in report.html, `wf report` and `wf status`; each column says where it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from workflow.errors import Problem
+from workflow.formatting import NOTHING, duration, number, percent, plural, rate, size, three_figures
+from workflow.report.show.text_table import (
+    EVERYWHERE,
+    PAGE,
+    TERMINAL,
+    Column,
+    Table,
+    View,
+    command_column,
+    make_table,
+    number_column,
+    state_column,
+    text_column,
+)
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import ExpectationPlan, Plan, StreamPlan
+    from workflow.report.read.run_records import ProofTables, RanksOnNode, StreamResult
+    from workflow.report.report_model import Activity, ExpectationPart, ReaderPart, Report, StagePart, StreamPart
+
+
+def exit_text(stage: StagePart) -> str:
+    """`0`, `signal 9`, or `-`."""
+    return f"signal {stage.signal}" if stage.signal else number(stage.exit_code)
+
+
+def time_and_share(stage: StagePart, part: Activity) -> str:
+    """`2.02 s (35 %)`: that part of the stage's wall time."""
+    share = stage.share(part)
+    seconds = duration(stage.seconds(part))
+    return seconds if share is None else f"{seconds} ({percent(share)})"
+
+
+def rest_share(stage: StagePart) -> float | None:
+    """What is left of the time of a stage beside computing, moving data and waiting."""
+    shares = [stage.share(part) for part in ("open", "other")]
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None
+
+
+# On a terminal only the shares fit.
+STAGE_COLUMNS: list[Column[StagePart]] = [
+    text_column("stage", lambda stage: stage.name, EVERYWHERE),
+    command_column("program", lambda stage: stage.program),
+    number_column("ranks", lambda stage: str(stage.ranks), gives_way=2),
+    state_column("state", lambda stage: stage.state, EVERYWHERE),
+    number_column("exit", exit_text, EVERYWHERE, gives_way=1),
+    number_column("time", lambda stage: duration(stage.wall_s), EVERYWHERE),
+    number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),
+    number_column("computing", lambda stage: percent(stage.share("compute")), TERMINAL),
+    number_column("moving data", lambda stage: time_and_share(stage, "io"), PAGE),
+    number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL, gives_way=7),
+    number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
+    number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL, gives_way=8),
+    number_column("rest", lambda stage: percent(rest_share(stage)), gives_way=6),
+    number_column("CPU time", lambda stage: time_and_share(stage, "cpu"), PAGE),
+    number_column("CPU", lambda stage: percent(stage.share("cpu")), TERMINAL, gives_way=5),
+    number_column("steps in", lambda stage: number(stage.steps_in), PAGE),
+    number_column("in", lambda stage: number(stage.steps_in), TERMINAL, gives_way=3),
+    number_column("steps out", lambda stage: number(stage.steps_out), PAGE),
+    number_column("out", lambda stage: number(stage.steps_out), TERMINAL, gives_way=4),
+]
+
+
+# The columns that a sentence is about, and the sentence. What was recorded may add up to a little more than the time.
+EXPLAINED = (
+    (
+        {"computing", "moving", "waiting", "rest"},
+        "Shares of the time: computing, moving data, waiting; rest: opening the streams, start and end of the program.",
+    ),
+    ({"CPU"}, "CPU: CPU time of all its processes ÷ time."),
+)
+
+
+def explain_columns(left_out: Collection[str] = ()) -> str:
+    """What the columns mean that are shown."""
+    return " ".join(text for titles, text in EXPLAINED if titles.isdisjoint(left_out))
+
+
+def stage_table(report: Report, view: View) -> Table:
+    """What each stage did: a row per stage."""
+    return make_table(STAGE_COLUMNS, report.stages, view)
+
+
+NOT_KNOWN = "not known"
+
+
+class StreamRow(NamedTuple):
+    """One reader of a stream. The stream's own figures stand in the row of its first reader only."""
+
+    stream: StreamPart
+    reader: ReaderPart
+    is_first: bool
+
+
+def engine_text(stream: StreamPart | StreamPlan) -> str:
+    """`SST ucx`, `BP5`."""
+    return f"{stream.engine} {stream.transport}" if stream.transport else stream.engine
+
+
+def steps_read(reader: ReaderPart) -> str:
+    """`39 (2 not read)`, `39 (2 lost)`."""
+    if reader.lost:
+        return f"{number(reader.steps)} ({reader.lost} lost)"
+    return number(reader.steps) + (f" ({reader.dropped} not read)" if reader.dropped else "")
+
+
+def once(cell: Callable[[StreamPart], str]) -> Callable[[StreamRow], str]:
+    """A figure of the stream as a whole, in its first row."""
+    return lambda row: cell(row.stream) if row.is_first else ""
+
+
+def data_text(stream: StreamPart) -> str:
+    """`38.4 MB`, `≥ 38.4 MB`, `not known`; `-` of a stream without steps."""
+    if stream.bytes is None:
+        return NOT_KNOWN if stream.steps else NOTHING
+    return ("≥ " if stream.bytes_are == "at_least" else "") + size(stream.bytes)
+
+
+def limit_text(stream: StreamPart) -> str:
+    """The stage that limits the stream, `not known`, or `-` where the question does not apply."""
+    return stream.limited_by or (NOT_KNOWN if stream.limit_unknown else NOTHING)
+
+
+STREAM_COLUMNS: list[Column[StreamRow]] = [
+    text_column("stream", lambda row: row.stream.name, EVERYWHERE),
+    text_column("from, to", lambda row: f"{row.stream.writer} → {row.reader.stage}", EVERYWHERE),
+    text_column("engine", once(lambda stream: f"{engine_text(stream)}, {stream.coupling}"), PAGE),
+    text_column("engine", once(engine_text), ("terminal", "status"), gives_way=1),
+    number_column("written", once(lambda stream: number(stream.steps)), EVERYWHERE, gives_way=2),
+    number_column("read", lambda row: steps_read(row.reader), EVERYWHERE),
+    number_column("data", once(data_text), EVERYWHERE, gives_way=3),
+    number_column("throughput", once(lambda stream: rate(stream.throughput)), EVERYWHERE),
+    number_column("transfer rate, written", once(lambda stream: rate(stream.transfer_rate)), PAGE),
+    number_column("transfer rate, read", lambda row: rate(row.reader.transfer_rate), PAGE),
+    number_column("writer waits", once(lambda stream: percent(stream.idle)), PAGE),
+    text_column("limited by", once(limit_text), EVERYWHERE, gives_way=4),
+]
+
+
+def stream_table(report: Report, view: View) -> Table:
+    """What went through each stream: a row per reader."""
+    rows = [
+        StreamRow(stream, reader, place == 0)
+        for stream in report.streams
+        for place, reader in enumerate(stream.readers)
+    ]
+    return make_table(STREAM_COLUMNS, rows, view)
+
+
+_TEXTS: dict[str, Callable[[float], str]] = {
+    "s": duration, "B": size, "B/s": rate, "1": percent,
+    "steps": lambda value: f"{value:.0f}",
+    "steps/s": lambda value: f"{three_figures(value)} steps/s",
+}  # fmt: skip
+# Nearer to its limit than this share, a figure that misses it is shown with more digits.
+_NEAR = 0.01
+_EXACT: dict[str, Callable[[float], str]] = {
+    "s": lambda value: f"{value:.6g} s", "B": lambda value: f"{value:.0f} B", "B/s": lambda value: f"{value:.9g} B/s",
+    "1": lambda value: f"{value * 100:.6g} %", "steps/s": lambda value: f"{value:.6g} steps/s",
+}  # fmt: skip
+
+
+def measured_text(each: ExpectationPart) -> str:
+    """`312 MB/s`; nothing where it was not measured."""
+    if each.measured is None:
+        return NOTHING
+    return figure_text(each.measured, each.unit, each.limit if each.state == "violated" else None)
+
+
+def figure_text(value: float, unit: str, limit: float | None) -> str:
+    """`312 MB/s`; of one that misses a limit by little `59.98 %`, where rounding would show the limit itself."""
+    texts = _EXACT if limit is not None and abs(value - limit) <= _NEAR * abs(limit) else _TEXTS
+    return texts[unit](value) if unit in texts else f"{value:.6g}"
+
+
+def state_text(each: ExpectationPart) -> str:
+    """`met`, `not measured`."""
+    return each.state.replace("_", " ")
+
+
+PLANNED_COLUMNS: list[Column[ExpectationPlan]] = [
+    text_column("expected of", lambda each: each.figure),
+    text_column("condition", lambda each: each.expected),
+    text_column("written at", lambda each: place_text(each), gives_way=1),
+]
+EXPECTATION_COLUMNS: list[Column[ExpectationPart]] = [
+    text_column("expected of", lambda each: each.figure, EVERYWHERE),
+    text_column("condition", lambda each: each.expected, EVERYWHERE),
+    text_column("measured", measured_text, EVERYWHERE),
+    state_column("state", state_text, EVERYWHERE),
+    text_column("written at", lambda each: each.place, EVERYWHERE, gives_way=1),
+]
+
+
+def place_text(each: ExpectationPlan) -> str:
+    """`pipeline.yaml:14:9`, or the option."""
+    return f"{each.source}:{each.line}:{each.column}" if each.line else each.source
+
+
+def planned_expectation_table(plan: Plan) -> Table:
+    """What a run of the plan will be compared with."""
+    return make_table(PLANNED_COLUMNS, plan.expectations)
+
+
+def expectation_table(report: Report, view: View) -> Table:
+    """What was expected, and what the run measured."""
+    return make_table(EXPECTATION_COLUMNS, report.expectations, view)
+
+
+def expectations_text(report: Report) -> str:
+    """`3 expectations met`, `1 of 3 expectations not met`; empty where there are none, or none were checked."""
+    checked = [each for each in report.expectations if each.state != "not_checked"]
+    missed = sum(each.state != "met" for each in checked)
+    count = plural(len(checked), "expectation")
+    return "" if not checked else f"{missed} of {count} not met" if missed else f"{count} met"
+
+
+def expectation_messages(report: Report) -> list[Problem]:
+    """An error for each expectation that was not met: key and place, what was expected, what was measured."""
+    return [_message(each, report) for each in report.expectations if each.is_violated]
+
+
+def _message(each: ExpectationPart, report: Report) -> Problem:
+    if each.state == "not_measured":
+        text = f"expected {each.expected}, but the run did not measure it"
+        return Problem(each.place, 0, 0, each.key, text, _why_unknown(each, report))
+    return Problem(each.place, 0, 0, each.key, f"expected {each.expected}, measured {measured_text(each)}", "")
+
+
+def _why_unknown(each: ExpectationPart, report: Report) -> str:
+    """What to look at where a figure is missing."""
+    section, _, rest = each.figure.partition(".")
+    stage = rest.partition(".")[0]
+    if section == "stages" and ".figures." in each.figure:
+        known = next((sorted(one.figures) for one in report.stages if one.name == stage), [])
+        if not known:
+            return f"{stage} wrote no figures.json"
+        return f"figures of {stage}: {', '.join(known)}"
+    return "the notes of `wf report` say what was not recorded"
+
+
+# Of a large run the page has the first nodes; proof.json has all.
+MOST_ROWS = 200
+RANK_COLUMNS: list[Column[RanksOnNode]] = [
+    text_column("stage", lambda each: each.stage),
+    text_column("node", lambda each: each.host),
+    text_column("ranks", lambda each: each.ranks),
+    text_column("cores of each", lambda each: each.cores),
+    text_column("GPUs", lambda each: each.gpus or "-"),
+]
+SMOKE_STREAM_COLUMNS: list[Column[StreamResult]] = [
+    text_column("stream", lambda each: each.stream),
+    text_column("way", lambda each: each.way or "-"),
+    text_column("result", lambda each: each.result),
+]
+
+
+def placement_tables(proof: ProofTables | None) -> list[Table]:
+    """Where the ranks were, and what crossed; [] without a proof."""
+    if proof is None:
+        return []
+    tables = [make_table(RANK_COLUMNS, proof.ranks[:MOST_ROWS], "page")]
+    return tables + ([make_table(SMOKE_STREAM_COLUMNS, proof.streams, "page")] if proof.streams else [])
