@@ -352,7 +352,7 @@ def commands_page() -> str:
 def report_page() -> str:
     """Every field of report.json, a table per part."""
     from workflow.report.report_model import Report
-    from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
+    from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE
 
     schema = Report.model_json_schema()
     version = schema["properties"]["report_version"]["const"]
@@ -373,8 +373,8 @@ def report_page() -> str:
 
 def events_page() -> str:
     """Every event of a run with its fields."""
-    from workflow.run import events, lifecycle_events
-    from workflow.run.events_file import LONGEST_INTERVAL_S, NAMES
+    from workflow.run.records.events_file import LONGEST_INTERVAL_S, NAMES
+    from workflow.run.state import events, lifecycle_events
 
     rules = EVENT_RULES.format(version=events.EVENTS_VERSION, interval=LONGEST_INTERVAL_S)
     lines = ["# The events of a run: events.jsonl", MADE, rules]

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.chains import make_plan, make_stage, write_run  # noqa: E402
-from workflow.run.events import StageExited, StageStarted  # noqa: E402
-from workflow.run.events_file import read_events  # noqa: E402
+from workflow.run.records.events_file import read_events  # noqa: E402
+from workflow.run.state.events import StageExited, StageStarted  # noqa: E402
 from workflow.run.supervisor import supervise  # noqa: E402
 
 NAMES = ("a", "b", "c")

@@ -18,8 +18,8 @@ from unittest import mock
 from tests.bench import streams
 from tests.support.sample_run import START, make_plan, write_run
 from workflow.formats.sides import Side
-from workflow.run.events import RunStarted, StageStarted, StreamOpened, StreamProgress
-from workflow.run.events_file import EventLog
+from workflow.run.records.events_file import EventLog
+from workflow.run.state.events import RunStarted, StageStarted, StreamOpened, StreamProgress
 from workflow.stage.telemetry import Metrics
 
 STEPS = 20_000 if streams.QUICK else 1_000_000

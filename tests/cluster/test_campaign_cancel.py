@@ -11,7 +11,7 @@ import pytest
 from tests.support.pilot_campaigns import PilotCampaign
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
-from workflow.run.lease import read_lease
+from workflow.run.control.lease import read_lease
 
 pytestmark = pytest.mark.slow
 GONE_S = 60.0

@@ -15,9 +15,9 @@ from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
 from tests.support.waiting import wait_until
 from workflow.provenance.provenance_model import read_provenance
-from workflow.run.job_record import read_job
-from workflow.run.nodes import node_guard
+from workflow.run.guard import node_guard
 from workflow.run.proof import rank_probe
+from workflow.run.records.job_record import read_job
 
 pytestmark = pytest.mark.slow
 # Trials of one node and of two.

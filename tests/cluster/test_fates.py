@@ -15,7 +15,7 @@ from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
 from tests.support.waiting import wait_until
 from workflow.report.report_files import compute_report
-from workflow.run.events_file import read_events
+from workflow.run.records.events_file import read_events
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests/faults/programs/staged.py"

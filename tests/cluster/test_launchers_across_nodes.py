@@ -15,9 +15,9 @@ from tests.support.waiting import wait_until
 from workflow.launch.launchers import make_process
 from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import LaunchPlan, Placement
-from workflow.run.nodes.rank_processes import RankFinder
+from workflow.run.guard.rank_processes import RankFinder
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 from workflow.site.load_site import launcher_options
 
 # Two doubles of each rank are added up; then a message that is too big for an eager protocol goes around.

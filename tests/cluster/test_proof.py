@@ -15,9 +15,9 @@ import pytest
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import JobDone, SlurmCluster
 from tests.support.waiting import wait_until
-from workflow.run.events import NodeRanks, NodeSeen, NodesUnwatched, ProofTaken, StageStarted
-from workflow.run.events_file import read_events
-from workflow.run.lifecycle_events import RunFinished
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import NodeRanks, NodeSeen, NodesUnwatched, ProofTaken, StageStarted
+from workflow.run.state.lifecycle_events import RunFinished
 
 ROOT = Path(__file__).parents[2]
 # Two stages of two ranks share two nodes of two cores: each rank has a core of its own.

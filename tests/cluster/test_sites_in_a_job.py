@@ -104,7 +104,7 @@ def test_fewer_nodes_than_the_plan_needs_start_nothing(cluster: SlurmCluster, pi
         "import os, sys\n"
         "from pathlib import Path\n"
         "from workflow.api import load_pipeline, make_plan\nfrom workflow.api.plans import find_site\n"
-        "from workflow.run.run_directory import create_run_dir\n"
+        "from workflow.run.records.run_directory import create_run_dir\n"
         "loaded = load_pipeline(sys.argv[1], site='test-slurm')\n"
         "create_run_dir(make_plan(loaded), loaded, Path(sys.argv[2]))\n"
     )

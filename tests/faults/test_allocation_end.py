@@ -19,10 +19,9 @@ from tests.support.watching import Condition, Outcome, describe, held, stepped
 from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan
-from workflow.run import stop_ladder
-from workflow.run.clock import Clock
-from workflow.run.events import StopPlanned
-from workflow.run.lifecycle_events import RunFinished
+from workflow.run import stop_sequence
+from workflow.run.state.events import Clock, StopPlanned
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.supervisor import supervise
 
 LONGEST_S = 120.0
@@ -34,7 +33,7 @@ Stop = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stop_ladder, "default_grace_s", lambda _: GRACE_S)
+    monkeypatch.setattr(stop_sequence, "default_grace_s", lambda _: GRACE_S)
 
 
 @pytest.fixture

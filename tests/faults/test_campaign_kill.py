@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.campaigns import CampaignFolder
 from tests.support.waiting import wait_until
-from workflow.run.control_requests import send_request
 from workflow.run.processes.process_reaper import find_members
+from workflow.run.records.control_requests import send_request
 
 VALUES, REPETITIONS = 6, 8
 WAIT_S = 120.0

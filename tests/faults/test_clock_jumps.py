@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from tests.support.watching import Outcome, describe, held, run_and_hurt, run_whole, stepped
-from workflow.run.events import RunStarted
+from workflow.run.state.events import RunStarted
 
 HOURS = [5 * 3600.0, -5 * 3600.0]
 # A stage whose clock is wrong, as its records show: opens, makes three steps and closes.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.recorded_runs import RUNS
 from tests.support.watching import describe, run_whole
-from workflow.run.lifecycle_events import DeadlockFound
+from workflow.run.state.lifecycle_events import DeadlockFound
 
 
 @pytest.mark.parametrize(

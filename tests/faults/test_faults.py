@@ -13,9 +13,9 @@ import pytest
 from tests.support.chains import chain, make_plan, make_stage, write_run
 from tests.support.watching import NAMED_WITHIN_S, Outcome, describe, held, kill, run_and_hurt, run_whole
 from workflow.plan.plan_model import Plan
-from workflow.run.lifecycle_events import DeadlinePassed
 from workflow.run.processes.process_reaper import find_members, shared_memory
-from workflow.run.state import RunState
+from workflow.run.state.lifecycle_events import DeadlinePassed
+from workflow.run.state.run_state import RunState
 from workflow.run.supervisor import supervise
 
 STUBBORN = """

@@ -20,13 +20,13 @@ from tests.support.waiting import WITHIN_S, wait_until
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
-from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
-from workflow.run.nodes import node_guard
-from workflow.run.nodes.guard_lines import NodeReport, parse_line
-from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
+from workflow.run.guard import node_guard
+from workflow.run.guard.guard_lines import NodeReport, parse_line
+from workflow.run.nodes.guards import LOG, NodeGuards, guard_request
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
+from workflow.run.state.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")

@@ -14,9 +14,9 @@ import pytest
 from tests.support.chains import make_plan, make_stage
 from tests.support.memory_limit_here import LIMITS_WORK, limited_cgroup
 from tests.support.watching import describe, held, kill, run_and_hurt, run_whole
-from workflow.run.events import StageKilled
 from workflow.run.processes import memory_evidence
 from workflow.run.processes.memory_evidence import MemoryWatch, node_kills
+from workflow.run.state.events import StageKilled
 
 # Joins the cgroup, and fills memory when it has been seen there.
 HUNGRY = """

@@ -23,8 +23,8 @@ from tests.support.pipelines import ROOT, Done
 from tests.support.reliability import note
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
-from workflow.run.events import StageStarted
-from workflow.run.events_file import read_events
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StageStarted
 
 FAULTY = ROOT / "tests/support/faulty"
 STEPS = 40

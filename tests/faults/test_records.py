@@ -20,9 +20,9 @@ from tests.support.chains import chain
 from tests.support.watching import describe, run_whole
 from workflow.formats.json_lines import Tail
 from workflow.run import run_loop
-from workflow.run.events import RecordsLost
 from workflow.run.observe import metrics_follower, progress_readers
 from workflow.run.observe.file_visibility import VISIBILITY_S
+from workflow.run.state.events import RecordsLost
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 RUN = """
@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.support.chains import chain, write_run
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report, write_report
-from workflow.run.follow import follow
+from workflow.run.control.follow import follow
 from workflow.run.supervisor import supervise
 
 folder, options, free = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "free"

@@ -9,8 +9,8 @@ import pytest
 from tests.support.chains import chain
 from tests.support.watching import NAMED_WITHIN_S, describe, run_whole
 from workflow.plan.plan_model import Plan
-from workflow.run.events import TransportFault
-from workflow.run.lifecycle_events import StopRequested
+from workflow.run.state.events import TransportFault
+from workflow.run.state.lifecycle_events import StopRequested
 from workflow.site.machine import adios2_random_ids
 
 

@@ -15,7 +15,7 @@ from tests.faults.test_faults import stubborn_plan
 from tests.support.chains import chain, make_plan, make_stage, write_run
 from tests.support.waiting import wait_until
 from workflow.plan.plan_model import Plan
-from workflow.run.cancellation import stop_run
+from workflow.run.control.cancellation import stop_run
 from workflow.run.processes.process_reaper import find_members
 
 TELLS = """

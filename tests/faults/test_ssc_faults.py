@@ -14,9 +14,9 @@ from tests.support import waiting
 from tests.support.ssc_runs import STAGED, command, logs, need_mpi, running
 from workflow.formats.rank_files import EXITS_FILE
 from workflow.report.report_files import read_report
-from workflow.run.events import StageExited
-from workflow.run.events_file import read_events
 from workflow.run.processes.process_reaper import find_members
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StageExited
 
 WITHIN_S = 120.0  # much more than it takes on any machine
 PIPELINE = """

@@ -11,8 +11,8 @@ from tests.support.chains import chain
 from tests.support.watching import Outcome, describe, kill, run_and_hurt, run_whole
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report
-from workflow.run.lifecycle_events import StageSilent
-from workflow.run.state import RunState
+from workflow.run.state.lifecycle_events import StageSilent
+from workflow.run.state.run_state import RunState
 
 AFTER_S = 3.0
 

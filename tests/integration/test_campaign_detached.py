@@ -17,7 +17,7 @@ from workflow.api import campaign_status
 from workflow.campaign.campaign_directory import known_campaigns
 from workflow.campaign.campaign_state import list_campaigns
 from workflow.campaign.results.results_model import CampaignLine, CampaignStatus, DriverPart
-from workflow.run.lease import has_process, read_lease
+from workflow.run.control.lease import has_process, read_lease
 from workflow.run.processes.process_reaper import end_members, find_members
 
 # Each run goes on until there is a file go-VALUE.

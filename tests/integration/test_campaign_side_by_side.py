@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.pilot_campaigns import PilotCampaign
 from tests.support.waiting import wait_until
-from workflow.run.lease import Lease, read_lease
+from workflow.run.control.lease import Lease, read_lease
 
 ONE_CORE = len(os.sched_getaffinity(0)) < 2
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(ONE_CORE, reason="side by side needs two cores")]

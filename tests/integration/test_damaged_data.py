@@ -19,7 +19,7 @@ from tests.support.sample_run import write_sample
 from workflow.api import look_at
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.lease import Lease, this_system
+from workflow.run.control.lease import Lease, this_system
 from workflow.run.processes.process_reaper import born_ticks
 
 ROOT = Path(__file__).parents[2]

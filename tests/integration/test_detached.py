@@ -20,9 +20,9 @@ from tests.support.chains import ROOT
 from tests.support.waiting import wait_until
 from tests.support.watching import guards
 from workflow.errors import RunError
-from workflow.run import detached
-from workflow.run.detached import start_detached
-from workflow.run.lease import Lease, read_lease
+from workflow.run.control import detached
+from workflow.run.control.detached import start_detached
+from workflow.run.control.lease import Lease, read_lease
 from workflow.run.processes.process_reaper import end_members, find_members
 
 PIPELINE = """

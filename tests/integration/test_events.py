@@ -21,9 +21,9 @@ from tests.support.watching import guards
 from workflow.cli import following
 from workflow.cli.main import wf
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.job_record import JOB_FILE, JobRecord
-from workflow.run.lease import read_lease
+from workflow.run.control.lease import read_lease
 from workflow.run.processes.process_reaper import end_members, find_members
+from workflow.run.records.job_record import JOB_FILE, JobRecord
 
 SHORT = """
 stages:

@@ -20,8 +20,8 @@ import pytest
 
 from tests.support.stage_programs import BUILDS, PYTHONS
 from workflow.formats.json_lines import Tail
-from workflow.run.events import TransportFault
 from workflow.run.observe.transport_faults import TransportFaultFollower
+from workflow.run.state.events import TransportFault
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60

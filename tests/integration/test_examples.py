@@ -14,7 +14,7 @@ from workflow.compare.compare_runs import compare_runs
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.report.report_model import Report
-from workflow.run.run_directory import kept_plan
+from workflow.run.records.run_directory import kept_plan
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pipeline.yaml"))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fan_programs import STEPS
 from tests.support.pipelines import HOLDING, ROOT, run
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 START = f'["${{{{ wf.python }}}}", {ROOT}/tests/support/fan_programs.py, '
 

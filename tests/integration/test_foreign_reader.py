@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.support.waiting import wait_until
-from workflow.run.events import StrangeReader
-from workflow.run.events_file import read_events
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StrangeReader
 
 WRITER = """
 import os, numpy, adios2

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.packed_runs import chain, environment, real_error, wf
 from workflow.plan.make import make_plan
-from workflow.run.run_directory import fill_plan
+from workflow.run.records.run_directory import fill_plan
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pipelines import ROOT, run
 from tests.support.stage_programs import STEPS
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 START = f'["${{{{ wf.python }}}}", {ROOT}/tests/support/stage_programs.py, '

@@ -11,7 +11,7 @@ import pytest
 
 from workflow import run_pipeline
 from workflow.errors import WfError
-from workflow.run.run_notes import read_notes
+from workflow.run.records.run_notes import read_notes
 
 PIPELINE = """wf: 1
 name: tiny

@@ -15,7 +15,7 @@ from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError
 from workflow.formats.bp_index import read_index
 from workflow.formats.step_files import CLOSED_FILE, newest_step_file, read_closed
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 START = f'["${{{{ wf.python }}}}", {ROOT}/tests/support/stage_programs.py, '

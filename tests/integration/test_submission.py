@@ -23,10 +23,10 @@ from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
 from workflow.cli.following import cancel_run
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
-from workflow.run.job_record import JobRecord, read_job
-from workflow.run.lifecycle_events import RunFinished
 from workflow.run.processes.process_reaper import end_members, find_members
-from workflow.run.run_directory import read_allocation, read_filled_plan
+from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.records.run_directory import read_allocation, read_filled_plan
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.submit import job_cancellation, job_tracker
 from workflow.submit.followed_job import follow_job
 

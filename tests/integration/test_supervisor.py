@@ -19,11 +19,11 @@ from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.report.report_files import compute_report
-from workflow.run.events import StageCpu, StageExited, StageStarted
-from workflow.run.events_file import read_events
-from workflow.run.run_directory import read_filled_plan
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.records.events_file import read_events
+from workflow.run.records.run_directory import read_filled_plan
+from workflow.run.state.events import StageCpu, StageExited, StageStarted
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 from workflow.run.supervisor import supervise
 
 
@@ -76,7 +76,7 @@ def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:
 
     def seen(state: RunState) -> object:
         # Which steps of the way were looked at differs; where it led does not.
-        ends = {key: replace(end, last_step=None, due=None) for key, end in state.ends.items()}
+        ends = {key: replace(end, last_step=None, next_written=None) for key, end in state.ends.items()}
         return state.stages, ends, state.finished
 
     assert seen(fold(initial_state(read_filled_plan(run_dir)), read_events(run_dir))) == seen(states[-1])

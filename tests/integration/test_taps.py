@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.support.pipelines import HOLDING, Done, run
-from workflow.run.events_file import read_events
-from workflow.run.lifecycle_events import DeadlinePassed
 from workflow.run.processes.process_reaper import find_members
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.events_file import read_events
+from workflow.run.records.run_directory import read_filled_plan
+from workflow.run.state.lifecycle_events import DeadlinePassed
 
 STEPS = 30
 KEEP = "archive, with: {path: kept.bp}"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tests.support.campaigns import CampaignFolder
 from tests.support.sample_run import make_plan, write_sample
-from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import read_lease
-from workflow.run.run_notes import add_note
+from workflow.run.control.lease import read_lease
+from workflow.run.records.job_record import JobRecord, write_job
+from workflow.run.records.run_notes import add_note
 
 ROOT = Path(__file__).parents[2]
 EXPECT = "\nexpect:\n  wall_s: < 5 min\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workflow.plan.plan_model import EndPlan, LaunchPlan, Placement, Plan, StagePlan, StreamPlan
-from workflow.run.run_directory import create_run_dir
+from workflow.run.records.run_directory import create_run_dir
 from workflow.site.load_site import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 

@@ -10,13 +10,14 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     RecordEvent,
+    ReplaceReader,
     RestartStages,
     SignalStages,
-    StandIn,
     StartStage,
     TellStages,
 )
-from workflow.run.events import (
+from workflow.run.lifecycle import step
+from workflow.run.state.events import (
     AllocationReceived,
     Event,
     RunStarted,
@@ -29,9 +30,8 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import step
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.state import RunState, initial_state
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.run_state import RunState, initial_state
 
 
 class Run:
@@ -72,7 +72,7 @@ class Run:
                     self.signals.append((self.t, stages, number))
                 case TellStages(stages=stages):
                     self.told.append((self.t, stages))
-                case StandIn(stage=name, streams=streams):
+                case ReplaceReader(stage=name, streams=streams):
                     self.replaced.append((name, streams))
                 case AskScheduler():
                     self.asked.append(self.t)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.run.events import Event, StreamOpened, StreamProgress
+from workflow.run.state.events import Event, StreamOpened, StreamProgress
 
 
 def pairs(count: int, argv: Sequence[str] = ("true",), **deadlines: float) -> Plan:

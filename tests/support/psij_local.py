@@ -11,7 +11,7 @@ from workflow import load_pipeline, make_plan
 from workflow.api import create_run
 from workflow.cli.following import show_to_the_end
 from workflow.plan.plan_model import AllocationPlan
-from workflow.run.detached import OUTPUT_FILE, supervisor_command
+from workflow.run.control.detached import OUTPUT_FILE, supervisor_command
 from workflow.schedulers.scheduler import JobOrder
 from workflow.submit.psij_jobs import to_psij_job
 

@@ -28,10 +28,18 @@ from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run import lifecycle, run_loop
 from workflow.run.actions import Action, RecordEvent
-from workflow.run.events import AllocationReceived, Event, RunStarted, StageExited, StageStarted, StopPlanned, Tick
-from workflow.run.events_file import from_record, to_line
-from workflow.run.lifecycle_events import StopRequested
-from workflow.run.state import RunState, initial_state
+from workflow.run.records.events_file import from_record, to_line
+from workflow.run.state.events import (
+    AllocationReceived,
+    Event,
+    RunStarted,
+    StageExited,
+    StageStarted,
+    StopPlanned,
+    Tick,
+)
+from workflow.run.state.lifecycle_events import StopRequested
+from workflow.run.state.run_state import RunState, initial_state
 from workflow.spec.load import load_pipeline
 
 FOLDER = ROOT / "tests/recorded"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tests.support.chains import write_run
 from workflow.plan.plan_model import Plan
-from workflow.run.events import Event, RunStarted
-from workflow.run.events_file import read_events
-from workflow.run.lifecycle_events import DeadlinePassed, RunFinished
 from workflow.run.processes.process_reaper import find_members
-from workflow.run.state import RunState
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import Event, RunStarted
+from workflow.run.state.lifecycle_events import DeadlinePassed, RunFinished
+from workflow.run.state.run_state import RunState
 from workflow.run.supervisor import supervise
 
 Condition = Callable[[RunState, Path], bool]

@@ -20,10 +20,10 @@ from workflow.api import create_run
 from workflow.errors import SpecError
 from workflow.launch.allocation import Host
 from workflow.plan.allocation_check import allocation_problems
-from workflow.run.events import Interrupted, SchedulerSaid
-from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.scheduler_question import SchedulerQuestion
-from workflow.run.run_brief import read_brief
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.state.events import Interrupted, SchedulerSaid
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
 from workflow.site.known_sites import generic_site
@@ -130,7 +130,7 @@ def test_its_words_are_the_verdict_of_a_run_whose_job_has_ended(
 ) -> None:
     says(fake, f"12 done {words}")
     settle_job(run_dir, job)
-    verdict = read_brief(run_dir).finished
+    verdict = read_start_and_verdict(run_dir).finished
     assert verdict is not None
     assert (verdict.state, verdict.cause) == (state, cause)
     assert verdict.reason.startswith(text)

@@ -40,14 +40,14 @@ from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.errors import RunError
 from workflow.provenance.collect import start_context
-from workflow.run.lease import Heartbeat, read_lease
+from workflow.run.control.lease import Heartbeat, read_lease
 from workflow.run.processes.process_reaper import living_groups
-from workflow.run.run_directory import create_run_dir
+from workflow.run.records.run_directory import create_run_dir
 from workflow.site.discover import discover_allocation
 
 WITHIN_S = 30.0
 HOLD_LEASE = """import sys, pathlib
-from workflow.run.lease import Heartbeat
+from workflow.run.control.lease import Heartbeat
 with Heartbeat(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -11,8 +11,8 @@ import pytest
 from workflow.campaign.execution import job_each
 from workflow.campaign.execution.job_each import JobEach
 from workflow.errors import RunError
-from workflow.run.control_requests import CONTROL_FILE
-from workflow.run.job_record import JobRecord
+from workflow.run.records.control_requests import CONTROL_FILE
+from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.scheduler_query import QueryError
 
 

@@ -11,7 +11,7 @@ from workflow.campaign.campaign_state import list_campaigns, state_of, with_driv
 from workflow.campaign.ledger import History, OpenAttempt, Repetition
 from workflow.campaign.results.campaign_tables import campaign_list_table
 from workflow.campaign.results.results_model import CampaignStatus, TrialCount
-from workflow.run.lease import Lease, Liveness
+from workflow.run.control.lease import Lease, Liveness
 
 DRIVER = Lease("n1", 42, 3)
 

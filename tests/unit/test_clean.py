@@ -22,10 +22,10 @@ from workflow.cli.cleaning import Removal, remove
 from workflow.cli.main import wf
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
-from workflow.run import run_removal
-from workflow.run.lease import Heartbeat, Lease
-from workflow.run.run_directory import PLAN_FILE
-from workflow.run.run_removal import look_into, remove_run
+from workflow.run.control.lease import Heartbeat, Lease
+from workflow.run.records import run_removal
+from workflow.run.records.run_directory import PLAN_FILE
+from workflow.run.records.run_removal import look_into, remove_run
 
 ROOT = Path(__file__).parents[2]
 METRICS = simulate(1, 0.01, 0.01, 0.01)

@@ -25,7 +25,7 @@ from workflow.crate.run_entities import (
 )
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.report.report_files import compute_report
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 SPEC = {"wf": 1, "campaign": "big", "pipeline": "p.yaml", "repetitions": 10, "warmup": 1}
 

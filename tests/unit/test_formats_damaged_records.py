@@ -20,10 +20,10 @@ from workflow.plan.read_plan import read_plan
 from workflow.report.read.run_records import read_forecast
 from workflow.report.read.stage_metrics import read_metrics
 from workflow.report_figures import to_figure_name
-from workflow.run import follow
-from workflow.run.events import StageExited, StreamProgress
-from workflow.run.events_file import from_record
-from workflow.run.lease import Lease, read_lease
+from workflow.run.control import follow
+from workflow.run.control.lease import Lease, read_lease
+from workflow.run.records.events_file import from_record
+from workflow.run.state.events import StageExited, StreamProgress
 
 PROGRESS = {"event": "stream_progress", "t": 1.0, "stream": "a", "stage": "md", "side": "write", "steps": 4, "bytes": 9}
 

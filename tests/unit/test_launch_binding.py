@@ -19,8 +19,8 @@ from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.placement.nodes import node_plan
 from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
-from workflow.run.granted_nodes import granted_nodes
 from workflow.run.processes.stage_processes import StageProcesses
+from workflow.run.run_allocation import granted_nodes
 from workflow.run.supervisor import supervise
 
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no binding on this system")

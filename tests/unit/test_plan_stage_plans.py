@@ -9,7 +9,7 @@ import pytest
 from tests.support.planner import COMPONENTS, SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.plan.plan_model import LaunchPlan
-from workflow.run.run_directory import fill_plan
+from workflow.run.records.run_directory import fill_plan
 
 OWN = """
 stages:

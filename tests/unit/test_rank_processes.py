@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
-from workflow.run.nodes.rank_processes import SETTLED_S, RankFinder
+from workflow.run.guard.rank_processes import RECHECK_S, RankFinder
 
 # Says that it is there, and becomes rank 1 when it is told to.
 LATE = "import os, sys; print(flush=True); input(); os.environ['R'] = '1'; os.execvp('cat', ['cat'])"
@@ -36,7 +36,7 @@ def test_a_process_that_becomes_a_rank_late_is_found_and_then_remembered(
         wait_until(lambda: [each[:3] for each in finder.find()] == [("md", 1, late.pid)], "the rank is found")
 
         started = time.monotonic()
-        monkeypatch.setattr("time.monotonic", lambda: started + SETTLED_S)
+        monkeypatch.setattr("time.monotonic", lambda: started + RECHECK_S)
         assert len(finder.find()) == 1
         monkeypatch.setattr(RankFinder, "_rank", lambda *_: pytest.fail("it was looked at again"))
         monkeypatch.setattr("os.scandir", lambda _: [Entry(late.pid)])

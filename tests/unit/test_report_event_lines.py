@@ -7,12 +7,12 @@ import pytest
 from tests.support.sample_run import START, make_plan
 from workflow.report.show.event_lines import event_line, event_text
 from workflow.report.show.live_display import news
-from workflow.run import events as seen
-from workflow.run import lifecycle_events as decided
-from workflow.run.events import Event
-from workflow.run.events_file import NAMES
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.records.events_file import NAMES
+from workflow.run.state import events as seen
+from workflow.run.state import lifecycle_events as decided
+from workflow.run.state.events import Event
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import initial_state
 
 T = START
 WORDS: list[tuple[Event, str]] = [

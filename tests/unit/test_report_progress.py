@@ -15,10 +15,17 @@ from rich.console import Console
 from tests.support.sample_run import START, make_plan
 from workflow.report.show import live_display
 from workflow.report.show.live_display import Pace, stream_line
-from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StreamOpened, StreamProgress
-from workflow.run.lifecycle_events import StageFailed, StageOpen, StageSucceeded
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.events import (
+    Event,
+    RunStarted,
+    StageExited,
+    StageStarted,
+    StreamOpened,
+    StreamProgress,
+)
+from workflow.run.state.lifecycle_events import StageFailed, StageOpen, StageSucceeded
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 
 
 def states() -> list[RunState]:

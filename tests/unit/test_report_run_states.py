@@ -19,9 +19,9 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_states import is_alive, is_over, list_runs
 from workflow.report.report_files import compute_report
 from workflow.report.show.tables_of_runs import run_table
-from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import Lease, examine_leases, this_system
+from workflow.run.control.lease import Lease, examine_leases, this_system
 from workflow.run.processes.process_reaper import born_ticks, write_verdict
+from workflow.run.records.job_record import JobRecord, write_job
 
 
 def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int = 0) -> Path:

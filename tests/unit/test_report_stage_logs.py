@@ -14,8 +14,8 @@ import pytest
 from tests.support.sample_run import make_plan, simulate, write_run
 from workflow.errors import RunError
 from workflow.report.read import stage_logs
-from workflow.run import lease
-from workflow.run.lease import Heartbeat
+from workflow.run.control import lease
+from workflow.run.control.lease import Heartbeat
 
 SST = "Param -   QueueLimit=2\nWriter is using Minimum Connection Communication pattern (min)\n\n"
 

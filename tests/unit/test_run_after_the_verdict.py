@@ -11,14 +11,13 @@ from tests.support.chains import chain, write_run
 from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_files import compute_report
-from workflow.run.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
-from workflow.run.events_file import EventLog, read_events, to_line
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import examine_leases
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.run_brief import read_brief
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.control.lease import examine_leases
+from workflow.run.control.missing_verdict import write_missing_verdict
+from workflow.run.records.events_file import EventLog, read_events, read_start_and_verdict, to_line
+from workflow.run.state.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import initial_state
 from workflow.run.supervisor import supervise
 
 BEGIN = RunStarted(1.0, "run", 1, 1, "here")
@@ -46,13 +45,13 @@ def test_it_is_found_whatever_follows(later: list[Event], tmp_path: Path) -> Non
     """As older versions have left it."""
     run_dir = write_run(chain("sst"), tmp_path)
     (run_dir / "events.jsonl").write_text("".join(map(to_line, [BEGIN, VERDICT, *later])))
-    brief = read_brief(run_dir)
+    brief = read_start_and_verdict(run_dir)
     assert (brief.finished, brief.t) == (VERDICT, 2.0)
     assert fold(initial_state(chain("sst")), read_events(run_dir)).finished == VERDICT
     assert [line.state for line in list_runs([run_dir])] == ["failed"]
     assert compute_report(run_dir).run.state == "failed"
     (lives,) = examine_leases([run_dir])
-    assert not write_late_verdict(run_dir, lives, "interrupted", 130, "cancelled by anna@here")
+    assert not write_missing_verdict(run_dir, lives, "interrupted", 130, "cancelled by anna@here")
 
 
 def test_the_verdict_on_a_job_that_is_too_small_is_the_last_line(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from tests.support.imagined_run import Run, end_all
 from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import AllocationPlan, Plan
-from workflow.run.events import Interrupted, StageCut, StageExited, StopPlanned
-from workflow.run.job_record import JobRecord
 from workflow.run.lifecycle import wake_at
-from workflow.run.stop_ladder import default_grace_s, plan_stop
-from workflow.run.supervisor import with_planned_end
+from workflow.run.records.job_record import JobRecord
+from workflow.run.run_allocation import with_planned_end
+from workflow.run.state.events import Interrupted, StageCut, StageExited, StopPlanned
+from workflow.run.stop_sequence import default_grace_s, plan_stop
 
 
 def with_stop_signal(plan: Plan, name: str) -> Plan:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tests.support.chains import chain, write_run
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.cancellation import stop_run
-from workflow.run.control_requests import CONTROL_FILE
-from workflow.run.events_file import EVENTS_FILE
-from workflow.run.lease import Lease
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.control.cancellation import stop_run
+from workflow.run.control.lease import Lease
+from workflow.run.records.control_requests import CONTROL_FILE
+from workflow.run.records.events_file import EVENTS_FILE
+from workflow.run.records.run_directory import read_filled_plan
 
 
 class ElsewhereSupervisor(threading.Thread):

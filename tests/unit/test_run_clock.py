@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from workflow.run.clock import Clock, bring_between
-from workflow.run.events import StreamOpened, StreamProgress
+from workflow.run.state.events import Clock, StreamOpened, StreamProgress, bring_between
 
 
 @pytest.mark.parametrize("jump", [1e5, -1e5])

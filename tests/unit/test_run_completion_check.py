@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chains import Way, chain
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     StageCut,
     StageExited,
@@ -15,8 +15,8 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.spec.models.pipeline import Queue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.run.control_requests import CONTROL_FILE, ControlRequest, ControlRequests, requester, send_request
+from workflow.run.records.control_requests import CONTROL_FILE, ControlRequest, ControlRequests, requester, send_request
 
 
 def test_requests_are_taken_once_in_their_order(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.many_stages import pairs, running, steps_of_all
-from workflow.run.events import StreamProgress, Tick
 from workflow.run.lifecycle import step
+from workflow.run.state.events import StreamProgress, Tick
 
 
 def calls(work: Callable[[], object]) -> int:

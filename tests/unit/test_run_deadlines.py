@@ -12,7 +12,8 @@ from tests.support.imagined_run import Run, end_all, verdict_of
 from tests.support.many_stages import pairs
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.lifecycle import step
+from workflow.run.state.events import (
     StageExited,
     StreamClosed,
     StreamOffered,
@@ -21,8 +22,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.lifecycle import step
-from workflow.run.lifecycle_events import DeadlinePassed, StageFailed, StageSilent
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageFailed, StageSilent
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.spec.models.pipeline import Deadlines
 

@@ -10,7 +10,7 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     StageExited,
     StreamClosed,
@@ -21,9 +21,9 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.lifecycle_events import DeadlockFound
-from workflow.run.state_reducer import fold
-from workflow.run.verdict.wait_diagnosis import SETTLED_S, diagnose, next_settled
+from workflow.run.state.lifecycle_events import DeadlockFound
+from workflow.run.state.reducer import fold
+from workflow.run.verdict.wait_diagnosis import CONFIRMED_S, diagnose, next_deadlock_check
 from workflow.spec.models.pipeline import Queue
 
 
@@ -55,23 +55,23 @@ FULL: tuple[Event, ...] = (
 
 def later(run: Run) -> str:
     """Whom the run blames some time after."""
-    return run.tick(5 + SETTLED_S).tick(60).state.culprit
+    return run.tick(5 + CONFIRMED_S).tick(60).state.culprit
 
 
 def test_two_stages_that_wait_for_each_others_first_step() -> None:
-    run = Run(pair()).open_all().feed(*BOTH_READ).tick(5 + SETTLED_S)
+    run = Run(pair()).open_all().feed(*BOTH_READ).tick(5 + CONFIRMED_S)
     text = (
         "deadlock: one waits for step 1 of back (queue 0/2); two waits for step 1 of x (queue 0/2): "
         "one and two wait for each other"
     )
-    assert run.decisions(DeadlockFound) == [DeadlockFound(5 + SETTLED_S, text, "one")]
+    assert run.decisions(DeadlockFound) == [DeadlockFound(5 + CONFIRMED_S, text, "one")]
     end_all(run, 10)
     assert verdict_of(run) == ("failed", "one", text)
     assert [run.status(name) for name in ("one", "two")] == ["failed", "stopped"]
 
 
 def test_a_reader_that_leaves_a_queue_full_is_the_cause() -> None:
-    run = Run(pair()).open_all().feed(*FULL).tick(5 + SETTLED_S)
+    run = Run(pair()).open_all().feed(*FULL).tick(5 + CONFIRMED_S)
     assert run.state.culprit == "two"
     assert run.state.reason == (
         "deadlock: two waits for step 4 of x (queue 0/2); one waits for two to take step 1 of y (queue 2/2): "
@@ -92,11 +92,11 @@ def test_a_stage_that_has_not_opened_a_stream_is_the_cause() -> None:
 
 def test_a_wait_must_have_lasted() -> None:
     run = Run(pair()).open_all().feed(*BOTH_READ)
-    run.tick(5 + SETTLED_S - 0.1)
+    run.tick(5 + CONFIRMED_S - 0.1)
     assert run.state.stopping is None
-    run = Run(pair()).open_all().feed(BOTH_READ[0], replace(BOTH_READ[1], t=7)).tick(5 + SETTLED_S)
+    run = Run(pair()).open_all().feed(BOTH_READ[0], replace(BOTH_READ[1], t=7)).tick(5 + CONFIRMED_S)
     assert run.state.stopping is None, "the other one is too young"
-    assert run.tick(7 + SETTLED_S).state.culprit == "one"
+    assert run.tick(7 + CONFIRMED_S).state.culprit == "one"
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -158,7 +158,7 @@ def test_a_stream_that_was_opened_is_not_waited_for() -> None:
     ids=["closed", "error", "exited"],
 )
 def test_a_stage_that_is_about_to_end_waits_no_longer(event: Event) -> None:
-    run = Run(pair()).open_all().feed(*BOTH_READ, event).tick(5 + SETTLED_S)
+    run = Run(pair()).open_all().feed(*BOTH_READ, event).tick(5 + CONFIRMED_S)
     assert not run.decisions(DeadlockFound)
 
 
@@ -175,11 +175,11 @@ def test_who_waits_for_a_deadlock_is_not_part_of_it() -> None:
 
 def test_when_the_next_wait_will_have_lasted() -> None:
     state = Run(pair()).open_all().state
-    assert next_settled(state, 0.0) is None
+    assert next_deadlock_check(state, 0.0) is None
     state = fold(state, [waits(5, "back", "one", "read"), waits(7, "x", "two", "read")])
-    assert next_settled(state, 0.0) == 5 + SETTLED_S
-    assert next_settled(state, 5 + SETTLED_S) == 7 + SETTLED_S
-    assert next_settled(state, 7 + SETTLED_S) is None
+    assert next_deadlock_check(state, 0.0) == 5 + CONFIRMED_S
+    assert next_deadlock_check(state, 5 + CONFIRMED_S) == 7 + CONFIRMED_S
+    assert next_deadlock_check(state, 7 + CONFIRMED_S) is None
 
 
 def test_both_are_in_open() -> None:

@@ -24,8 +24,8 @@ from workflow.formats.bp_index import deactivate, read_index
 from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
-from workflow.run.run_directory import create_run_dir, fill_plan, read_filled_plan
-from workflow.run.run_names import find_run, full_name
+from workflow.run.records.find_runs import find_run, full_name
+from workflow.run.records.run_directory import create_run_dir, fill_plan, read_filled_plan
 
 
 @pytest.fixture

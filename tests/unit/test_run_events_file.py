@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import RunError
-from workflow.run.events import EVENTS_VERSION, RunStarted, StageExited, StreamClosed, StreamProgress, Tick
-from workflow.run.events_file import KINDS, EventLog, from_record, read_events, to_line
-from workflow.run.lifecycle_events import RunFinished, StageFailed
-from workflow.run.run_directory import has_started
+from workflow.run.records.events_file import KINDS, EventLog, from_record, read_events, to_line
+from workflow.run.records.run_directory import has_started
+from workflow.run.state.events import (
+    EVENTS_VERSION,
+    RunStarted,
+    StageExited,
+    StreamClosed,
+    StreamProgress,
+    Tick,
+)
+from workflow.run.state.lifecycle_events import RunFinished, StageFailed
 
 
 def test_every_event_survives_its_file(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 from workflow.errors import EXIT_RUN_FAILED, RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
-from workflow.run.events import RunStarted
-from workflow.run.events_file import EVENTS_FILE, read_events, to_line
-from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import Heartbeat, Lease, this_system
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.run_directory import ALLOCATION_FILE, PLAN_FILE
-from workflow.run.supervisor import record_failed_start, was_taken
+from workflow.run.control.lease import Heartbeat, Lease, this_system
+from workflow.run.control.missing_verdict import record_failed_start, was_taken
+from workflow.run.records.events_file import EVENTS_FILE, read_events, to_line
+from workflow.run.records.job_record import JobRecord, write_job
+from workflow.run.records.run_directory import ALLOCATION_FILE, PLAN_FILE
+from workflow.run.state.events import RunStarted
+from workflow.run.state.lifecycle_events import RunFinished
 
 ERROR = RunError("RUN: this run has been started before")
 DEAD = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)

@@ -9,9 +9,10 @@ import pytest
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
-from workflow.run.events import StageExited, StreamClosed, StreamProgress, StreamTrouble
-from workflow.run.lifecycle_events import DeadlinePassed, StageFailed
-from workflow.run.run_end import GIVE_UP_S
+from workflow.run.state.events import StageExited, StreamClosed, StreamProgress, StreamTrouble
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageFailed
+from workflow.run.stop_sequence import GIVE_UP_S
+from workflow.run.verdict.failed_stages import failing_since
 from workflow.run.verdict.wait_diagnosis import waits_for
 from workflow.run.verdict.wait_graph import Wait
 from workflow.spec.models.pipeline import Queue
@@ -52,7 +53,7 @@ def test_only_the_tap_is_ended() -> None:
     assert run.decisions(DeadlinePassed) == [DeadlinePassed(302.0, "step", SAID, "tap")]
     assert run.decisions(StageFailed) == [StageFailed(302.0, "tap", f"was ended: {SAID}")]
     assert (run.signals, run.ended) == ([(302.0, ("tap",), signal.SIGTERM)], [])
-    assert (run.state.stopping, run.state.failing) == (None, None)
+    assert (run.state.stopping, failing_since(run.state)) == (None, None)
     assert [run.status(name) for name in ("sim", "keep", "relay")] == ["running"] * 3
 
 

@@ -13,10 +13,9 @@ from click.testing import CliRunner
 
 from workflow.cli.run_verbs import runs
 from workflow.errors import RunError
-from workflow.run import run_index
-from workflow.run.run_directory import PLAN_FILE
-from workflow.run.run_index import index_file, note_run, noted_runs
-from workflow.run.run_names import listed_runs
+from workflow.run.records import find_runs
+from workflow.run.records.find_runs import index_file, listed_runs, note_run, noted_runs
+from workflow.run.records.run_directory import PLAN_FILE
 
 
 @pytest.fixture
@@ -97,7 +96,7 @@ def test_a_state_directory_that_cannot_be_written_is_no_trouble(
 
 
 def test_the_index_does_not_grow_for_ever(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "MOST_BYTES", 4000)
+    monkeypatch.setattr(find_runs, "MOST_BYTES", 4000)
     made = [make_run(tmp_path / f"out-{number}") for number in range(60)]
     for run in made:
         note_run(run)
@@ -109,7 +108,7 @@ def test_the_index_does_not_grow_for_ever(state: Path, tmp_path: Path, monkeypat
 def test_lines_of_several_writers_stay_whole(state: Path) -> None:
     count, writers = 50, 4
     code = (
-        "from pathlib import Path\nimport sys\nfrom workflow.run.run_index import note_run\n"
+        "from pathlib import Path\nimport sys\nfrom workflow.run.records.find_runs import note_run\n"
         f"for n in range({count}): note_run(Path('/scratch', 'x' * 200, sys.argv[1], str(n)))"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(number)]) for number in range(writers)]

@@ -14,8 +14,8 @@ from tests.support.chains import make_plan, make_stage
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.plan_model import Plan
-from workflow.run.job_nodes import claimed_nodes, free_part
-from workflow.run.lease import Heartbeat
+from workflow.run.control.lease import Heartbeat
+from workflow.run.run_allocation import claimed_nodes, free_part
 
 JOB = Allocation("slurm", "12", tuple(Host(f"n{number}") for number in (1, 2, 3, 4)))
 OWN = "login"
@@ -62,7 +62,7 @@ def test_stages_without_a_launcher_run_beside_the_supervisor() -> None:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("WF_RUN_DIR", raising=False)
-    monkeypatch.setattr("workflow.run.job_nodes.node_name", lambda: OWN)
+    monkeypatch.setattr("workflow.run.run_allocation.node_name", lambda: OWN)
     return tmp_path / "state/wf/jobs"
 
 

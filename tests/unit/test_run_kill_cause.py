@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.events import RanksEnded, StageExited, StageKilled
-from workflow.run.events_file import from_record, to_line
 from workflow.run.processes import memory_evidence
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
+from workflow.run.records.events_file import from_record, to_line
+from workflow.run.state.events import RanksEnded, StageExited, StageKilled
 from workflow.run.verdict.end_causes import kill_cause
 
 MB = 10**6

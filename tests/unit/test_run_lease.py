@@ -16,8 +16,8 @@ import pytest
 
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
-from workflow.run import lease as lease_file
-from workflow.run.lease import (
+from workflow.run.control import lease as lease_file
+from workflow.run.control.lease import (
     Heartbeat,
     Lease,
     LeaseWatch,
@@ -111,7 +111,7 @@ def test_the_process_of_a_lease_is_told_from_a_younger_one(tmp_path: Path) -> No
 
 
 def test_a_supervisor_that_has_ended_here_is_known_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys, pathlib, workflow.run.lease as l; l.Heartbeat(pathlib.Path(sys.argv[1])).__enter__()"
+    code = "import sys, pathlib, workflow.run.control.lease as l; l.Heartbeat(pathlib.Path(sys.argv[1])).__enter__()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     clock = Clock()
     monkeypatch.setattr(lease_file, "time", clock)
@@ -171,7 +171,7 @@ def test_leases_of_long_ago_and_many_at_once(tmp_path: Path, monkeypatch: pytest
 
 def test_this_system_is_the_same_for_all_its_processes() -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", "from workflow.run.lease import this_system; print(this_system())"],
+        [sys.executable, "-c", "from workflow.run.control.lease import this_system; print(this_system())"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert answer.stdout.strip() == this_system() != ""

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, end_all, verdict_of
-from workflow.run.events import (
+from workflow.run.lifecycle import wake_at
+from workflow.run.state.events import (
     Event,
     StageExited,
     StreamClosed,
@@ -19,8 +20,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.lifecycle import wake_at
-from workflow.run.lifecycle_events import StageOpen, StageSucceeded, StopRequested
+from workflow.run.state.lifecycle_events import StageOpen, StageSucceeded, StopRequested
 from workflow.run.verdict.failure_origin import DYING_S
 from workflow.spec.models.pipeline import Queue
 

@@ -12,7 +12,7 @@ from tests.support.chains import chain
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.launch.rank_ends import EndCause
 from workflow.plan.plan_model import LaunchPlan, Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     Interrupted,
     NodeLost,

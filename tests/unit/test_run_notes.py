@@ -13,8 +13,8 @@ from workflow.cli.main import wf
 from workflow.errors import RunError, WfError
 from workflow.formats.job_end_file import JOB_END_FILE
 from workflow.report.report_files import compute_report, read_report, write_report
-from workflow.run.run_notes import LONGEST_TEXT, NOTES_FILE, add_note, check_tags, read_notes
-from workflow.run.written_data import written_data
+from workflow.run.records.run_directory import written_data
+from workflow.run.records.run_notes import LONGEST_TEXT, NOTES_FILE, add_note, check_tags, read_notes
 
 
 @pytest.fixture

@@ -16,7 +16,11 @@ from tests.support.chains import chain, make_end, make_stage
 from tests.unit.test_run_directory import bp5
 from workflow.formats.json_lines import Tail
 from workflow.report.read.stage_metrics import read_metrics
-from workflow.run.events import (
+from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
+from workflow.run.observe.metrics_follower import trouble_of
+from workflow.run.observe.progress_readers import Follower, size_on_disk
+from workflow.run.records.run_directory import fill_plan
+from workflow.run.state.events import (
     Event,
     RecordsLost,
     StreamClosed,
@@ -27,12 +31,8 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
-from workflow.run.observe.metrics_follower import trouble_of
-from workflow.run.observe.progress_readers import Follower, size_on_disk
-from workflow.run.run_directory import fill_plan
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import apply, fold
+from workflow.run.state.reducer import apply, fold
+from workflow.run.state.run_state import RunState, initial_state
 
 
 def append(path: Path, *records: dict[str, Any]) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.events import Interrupted, ProofTaken
-from workflow.run.nodes.node_watch import RankSeen
+from workflow.run.nodes.lost_nodes import RankSeen
 from workflow.run.proof.compare_placement import PlacementDifference, compare_placement, under_policy
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.proof_deadlines import ProofDeadlines
 from workflow.run.proof.rank_watch import RankWatch
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.run.state.events import Interrupted, ProofTaken
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.

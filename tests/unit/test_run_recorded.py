@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.recorded_runs import START, load, names, replay, shuffled
-from workflow.run.events import StreamWaiting
-from workflow.run.lifecycle_events import DeadlinePassed, DeadlockFound, StageSilent, StopRequested
+from workflow.run.state.events import StreamWaiting
+from workflow.run.state.lifecycle_events import DeadlinePassed, DeadlockFound, StageSilent, StopRequested
 
 # The run → the stage that is the cause, and what is said of it.
 CAUSES = {

@@ -10,7 +10,8 @@ import pytest
 from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
-from workflow.run.events import (
+from workflow.run.lifecycle import wake_at
+from workflow.run.state.events import (
     Interrupted,
     StageExited,
     StagesRestarted,
@@ -19,10 +20,9 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.lifecycle import wake_at
-from workflow.run.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
-from workflow.run.state import Behind, EndKey, RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import Behind, EndKey, RunState, initial_state
 
 
 def restarted(way: Way, stages: list[str], *who: str, **rule: object) -> Plan:
@@ -260,8 +260,9 @@ def test_an_attempt_begins_as_before_the_start_but_for_what_was_finished() -> No
     stage, read = state.stages["saxs"], state.ends["atoms", "saxs", "read"]
     assert (stage.name, stage.status, stage.attempt, stage.began) == ("saxs", "starting", 2, 0.0)
     assert (stage.started, stage.pid, stage.killed) == (None, None, False)
-    assert (read.steps, read.bytes, read.due, read.reported) == (4, 32, 5.0, True)
-    assert (state.ends["pattern", "saxs", "write"].due, state.ends["pattern", "saxs", "write"].bytes) == (None, 32)
+    assert (read.steps, read.bytes, read.next_written, read.reported) == (4, 32, 5.0, True)
+    written = state.ends["pattern", "saxs", "write"]
+    assert (written.next_written, written.bytes) == (None, 32)
     assert [each.attempt for each in state.attempts] == [2]
     again = fold(state, [StageStarted(6.0, "saxs", 1), RestartDecided(7.0, "saxs", ["saxs"], "failed", 4, 7.0)])
     assert again.stages["saxs"].killed, "it runs, and is ended"
@@ -273,12 +274,12 @@ def test_an_attempt_begins_as_before_the_start_but_for_what_was_finished() -> No
 def test_nothing_was_finished() -> None:
     state = begun(live().steps(atoms_md=2), ["saxs"], 0)
     read = state.ends["atoms", "saxs", "read"]
-    assert (read.steps, read.bytes, read.due) == (0, 0, 5.0)
+    assert (read.steps, read.bytes, read.next_written) == (0, 0, 5.0)
 
 
 def test_a_reader_that_has_taken_all_waits_for_nothing() -> None:
     state = begun(live().steps(atoms_md=4, atoms_saxs=4, pattern_saxs=4), ["saxs"], 4)
-    assert state.ends["atoms", "saxs", "read"].due is None
+    assert state.ends["atoms", "saxs", "read"].next_written is None
 
 
 def test_a_stage_that_was_done_belongs_to_the_run_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 from workflow.launch.allocation import Source
 from workflow.launch.rank_ends import EndCause, is_of_scheduler
 from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
-from workflow.run.verdict.scheduler_words import job_text
+from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.scheduler_query import QueryError, ask
 from workflow.schedulers.schedulers import scheduler_named
 

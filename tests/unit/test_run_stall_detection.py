@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     RunStarted,
     StageExited,
@@ -17,9 +17,9 @@ from workflow.run.events import (
     StreamOpening,
     StreamProgress,
 )
-from workflow.run.lifecycle_events import StageOpen, StageSilent, StageSucceeded
-from workflow.run.state import EndKey, RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.lifecycle_events import StageOpen, StageSilent, StageSucceeded
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import EndKey, RunState, initial_state
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, warning_text
 
 SINCE, NOW = 100.0, 400.0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
@@ -41,7 +41,7 @@ from workflow.run.events import (
     TransportFault,
     Trouble,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     RunFinished,
     StageFailed,
     StageOpen,
@@ -50,8 +50,9 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
-from workflow.run.state_reducer import CANCELS_S, apply, fold, with_stage
+from workflow.run.state.reducer import CANCELS_S, apply, fold, with_stage
+from workflow.run.state.run_state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
+from workflow.run.verdict.failed_stages import failing_since
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
@@ -119,7 +120,7 @@ def test_a_stage_that_starts_while_the_run_stops_is_stopping() -> None:
 
 def test_the_first_failure_stays_the_first() -> None:
     state = chained(StageFailed(3, "saxs", "exit code 1"), StageFailed(4, "md", "exit code 2"))
-    assert state.failing == 3
+    assert failing_since(state) == 3
     assert [(stage.status, stage.reason, stage.failed) for stage in state.stages.values()] == [
         ("failed", "exit code 2", 4), ("failed", "exit code 1", 3), ("waiting", "", None),
     ]  # fmt: skip
@@ -156,8 +157,8 @@ def test_events_that_are_found_together_all_count() -> None:
 
 def test_a_tap_that_fails_while_it_hangs_is_no_failure_of_the_run() -> None:
     state = with_hung_tap()
-    assert (state.stages["tap"].status, state.stages["tap"].failed, state.failing) == ("failed", 5, None)
-    assert fold(state, [StageFailed(6, "sim", "exit code 1")]).failing == 6
+    assert (state.stages["tap"].status, state.stages["tap"].failed, failing_since(state)) == ("failed", 5, None)
+    assert failing_since(fold(state, [StageFailed(6, "sim", "exit code 1")])) == 6
 
 
 def test_a_tap_that_hangs_stays_failed_when_the_run_stops() -> None:
@@ -258,9 +259,9 @@ def test_an_end_waits_from_the_report_of_a_call_until_it_returns(events: list[Ev
 
 
 def test_the_first_wait_sets_the_time_to_look_for_a_deadlock() -> None:
-    assert chained(waits(4, waits=False)).settles is None
-    assert chained(waits(4), waits(9)).settles == 4
-    assert apply(replace(chained(), settles=7), waits(4)).settles == 7
+    assert chained(waits(4, waits=False)).deadlock_check is None
+    assert chained(waits(4), waits(9)).deadlock_check == 4
+    assert apply(replace(chained(), deadlock_check=7), waits(4)).deadlock_check == 7
 
 
 def test_a_silent_stage_is_silent_until_its_next_step() -> None:
@@ -306,11 +307,11 @@ def test_deadlines_are_checked_soon_after_a_change(limits: dict[str, float]) -> 
     """After a twentieth of the shortest limit: a stage that opens a stream may have got another deadline."""
     deadlines = Deadlines.model_validate({"start": 100.0, "warn": 100.0, "step": 100.0} | limits)
     plan = chain("sst").model_copy(update={"deadlines": deadlines})
-    state = replace(initial_state(plan), checked=50.0, due=90.0)
-    assert apply(state, StageStarted(51, "md", 9)).due == 52.0
-    assert apply(state, StreamOpened(51, "atoms", "md", "write")).due == 52.0
-    assert apply(replace(state, due=51.5), StageStarted(51, "md", 9)).due == 51.5
-    assert apply(state, progress(51, 3, 24)).due == 90.0, "a step only puts deadlines off"
+    state = replace(initial_state(plan), checked=50.0, next_deadline=90.0)
+    assert apply(state, StageStarted(51, "md", 9)).next_deadline == 52.0
+    assert apply(state, StreamOpened(51, "atoms", "md", "write")).next_deadline == 52.0
+    assert apply(replace(state, next_deadline=51.5), StageStarted(51, "md", 9)).next_deadline == 51.5
+    assert apply(state, progress(51, 3, 24)).next_deadline == 90.0, "a step only puts deadlines off"
 
 
 def test_steps_and_bytes_never_shrink() -> None:
@@ -324,7 +325,7 @@ def test_bytes_that_grow_without_a_step_are_no_step() -> None:
     state = chained(progress(3, 4, 400), progress(4, 4, 400, "saxs"), progress(8, 4, 900), progress(9, 4, 950, "saxs"))
     md, saxs = end(state, "atoms", "md"), end(state, "atoms", "saxs")
     assert (md.steps, md.bytes, md.last_step) == (4, 900, 3)
-    assert (saxs.bytes, saxs.last_step, saxs.due) == (950, 4, 3)
+    assert (saxs.bytes, saxs.last_step, saxs.next_written) == (950, 4, 3)
 
 
 def test_progress_that_is_none_changes_nothing() -> None:
@@ -335,24 +336,26 @@ def test_progress_that_is_none_changes_nothing() -> None:
 
 def test_a_reader_is_due_from_the_first_step_that_is_written_after_its_last_one() -> None:
     state = chained(progress(3, 1, 8), progress(4, 2, 16))
-    assert end(state, "atoms", "saxs").due == 3
+    assert end(state, "atoms", "saxs").next_written == 3
     state = fold(state, [progress(5, 1, 8, "saxs"), progress(6, 3, 24), progress(7, 4, 32)])
-    assert end(state, "atoms", "saxs").due == 6
-    assert end(state, "atoms", "md").due is None
+    assert end(state, "atoms", "saxs").next_written == 6
+    assert end(state, "atoms", "md").next_written is None
     same = fold(state, [progress(8, 2, 16, "saxs"), progress(8, 5, 40), progress(9, 6, 48)])
-    assert end(same, "atoms", "saxs").due == 9, "what was written at the time of its last step may be that step"
+    assert end(same, "atoms", "saxs").next_written == 9, (
+        "what was written at the time of its last step may be that step"
+    )
 
 
 def test_a_reader_makes_nobody_due() -> None:
     state = chained(progress(3, 1, 8, "saxs"))
-    assert {each.due for each in state.ends.values()} == {None}
+    assert {each.next_written for each in state.ends.values()} == {None}
 
 
 def test_a_close_counts_what_was_not_reported_before() -> None:
     state = chained(progress(3, 4, 400), StreamClosed(7, "atoms", "md", "write", 6, True, 600))
     md = end(state, "atoms", "md")
     assert (md.closed, md.complete, md.steps, md.bytes, md.last_step) == (7, True, 6, 600, 7)
-    assert end(state, "atoms", "saxs").due == 3
+    assert end(state, "atoms", "saxs").next_written == 3
     assert not end(chained(StreamClosed(7, "atoms", "md", "write", 0, False)), "atoms", "md").complete
 
 
@@ -374,7 +377,7 @@ def test_since_when_the_run_fails_follows_from_the_stages_that_failed() -> None:
     """Nothing has to note it: the state says it of the first failure without which the others do not go on."""
     state = with_hung_tap()
     failed = replace(state.stages["sim"], status="failed", failed=6)
-    assert replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim")).failing == 6
+    assert failing_since(replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim"))) == 6
 
 
 STOP = StopRequested(6.0, "saxs failed", "saxs")
@@ -383,7 +386,7 @@ STOP = StopRequested(6.0, "saxs failed", "saxs")
 def test_what_the_run_was_given_and_when_it_is_to_stop() -> None:
     received, said = AllocationReceived(1, "slurm", "17", 2, 100.0), SchedulerSaid(2, "17", "RUNNING")
     state = chained(received, StopPlanned(1, 90.0, 100.0), said)
-    assert (state.received, state.stop_at, state.ends_at, state.scheduler) == (received, 90.0, 100.0, said)
+    assert (state.allocation, state.stop_at, state.ends_at, state.scheduler) == (received, 90.0, 100.0, said)
 
 
 def test_a_run_is_proving_until_the_proof_is_taken() -> None:

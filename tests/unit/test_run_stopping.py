@@ -9,7 +9,8 @@ import pytest
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.actions import FinishRun, SignalStages, StartStage
-from workflow.run.events import (
+from workflow.run.lifecycle import step
+from workflow.run.state.events import (
     Event,
     Interrupted,
     Requested,
@@ -19,8 +20,7 @@ from workflow.run.events import (
     StageStarted,
     StreamOpened,
 )
-from workflow.run.lifecycle import step
-from workflow.run.state import initial_state
+from workflow.run.state.run_state import initial_state
 
 
 def test_kill_is_certain_at_once() -> None:

@@ -14,12 +14,12 @@ import pytest
 
 from tests.support.sample_run import make_plan
 from workflow.formats.run_variables import RUN_VARIABLE
-from workflow.run.events import StageStarted, StrangeReader
 from workflow.run.observe import stream_connections
 from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.processes.process_reaper import find_members
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import apply
+from workflow.run.state.events import StageStarted, StrangeReader
+from workflow.run.state.reducer import apply
+from workflow.run.state.run_state import initial_state
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from workflow.run import run_loop
-from workflow.run.events import RecordsLost
-from workflow.run.events_file import read_events
 from workflow.run.lifecycle import step
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.state import RunState
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import RecordsLost
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.run_state import RunState
 from workflow.run.supervisor import supervise
 
 

@@ -9,8 +9,16 @@ import pytest
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
-from workflow.run.events import StageExited, StreamClosed, StreamOffered, StreamOpened, StreamOpening, StreamWaiting
-from workflow.run.lifecycle_events import DeadlinePassed, StageOpen
+from workflow.run.state.events import (
+    StageExited,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamWaiting,
+)
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageOpen
+from workflow.run.verdict.failed_stages import failing_since
 from workflow.run.verdict.stall_detection import present_warnings
 from workflow.spec.models.pipeline import Queue
 
@@ -43,7 +51,7 @@ def test_the_others_go_on_when_a_tap_fails() -> None:
     run.feed(StageExited(1.0, "tap", 3, None))
     assert run.state.stages["tap"].status == "failed"
     assert not run.signals
-    assert run.state.failing is None
+    assert failing_since(run.state) is None
     finish(run)
     verdict = run.state.finished
     assert verdict is not None
@@ -54,7 +62,7 @@ def test_the_others_go_on_when_a_tap_fails() -> None:
 def test_a_tap_that_never_opened_stops_the_run() -> None:
     run = Run(tapped())
     run.feed(StageExited(1.0, "tap", 3, None))
-    assert run.state.failing == 1.0
+    assert failing_since(run.state) == 1.0
 
 
 def launched() -> Plan:
@@ -74,7 +82,7 @@ def launched() -> Plan:
 def test_a_stage_that_is_needed_stops_the_run(plan: Plan) -> None:
     run = Run(plan).open_all()
     run.feed(StageExited(1.0, "tap", 3, None))
-    assert run.state.failing == 1.0
+    assert failing_since(run.state) == 1.0
 
 
 def test_a_failed_tap_is_not_blamed_for_what_fails_later() -> None:
@@ -90,7 +98,7 @@ def test_a_tap_whose_open_and_exit_are_seen_together_has_opened() -> None:
         run.feed(StreamOpened(0.5, "data", stage, side))  # type: ignore[arg-type]
     run.feed_together(StreamOpened(1.0, "data", "tap", "read"), StageExited(1.0, "tap", None, 9))
     assert run.state.stages["tap"].opened == 1.0
-    assert run.state.failing is None
+    assert failing_since(run.state) is None
     assert not run.signals
 
 
@@ -104,7 +112,7 @@ def test_a_run_succeeds_without_an_optional_tap_and_warns(opens: bool) -> None:
     if opens:
         run.open_all()
     run.feed(StageExited(1.0, "tap", 3, None))
-    assert (run.status("tap"), run.state.failing, run.signals) == ("failed", None, [])
+    assert (run.status("tap"), failing_since(run.state), run.signals) == ("failed", None, [])
     assert run.replaced == ([] if opens else [("tap", ("data",))])
     if not opens:
         for stage, side in (("sim", "write"), ("keep", "read")):
@@ -165,7 +173,7 @@ def test_without_its_relay_the_run_succeeds_too() -> None:
 
 def test_a_relay_with_a_required_tap_is_needed() -> None:
     run = Run(relayed(optional=False)).feed(StageExited(1.0, "relay", 1, None))
-    assert run.state.failing == 1.0
+    assert failing_since(run.state) == 1.0
 
 
 def test_a_tap_that_does_not_open_in_time_is_ended_alone() -> None:

@@ -12,14 +12,14 @@ from workflow.plan.plan_model import Plan
 from workflow.report.report_files import compute_report
 from workflow.report.show.report_tables import stream_table
 from workflow.run.actions import RecordEvent, SignalStages
-from workflow.run.events import Event, RunStarted, StageStarted, StreamTransport
-from workflow.run.events_file import EventLog
 from workflow.run.lifecycle import step
-from workflow.run.lifecycle_events import StopRequested
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
-from workflow.run.run_directory import read_filled_plan, stage_dir
-from workflow.run.state import RunState, initial_state
+from workflow.run.records.events_file import EventLog
+from workflow.run.records.run_directory import read_filled_plan, stage_dir
+from workflow.run.state.events import Event, RunStarted, StageStarted, StreamTransport
+from workflow.run.state.lifecycle_events import StopRequested
+from workflow.run.state.run_state import RunState, initial_state
 
 # What ADIOS2 2.12.1 printed at levels 2 and 3.
 QUIET = """Warning:  Preferred DataPlane "rdma" not found.

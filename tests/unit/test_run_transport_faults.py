@@ -11,12 +11,12 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream, w
 from tests.support.imagined_run import Run, end_all
 from workflow.formats.json_lines import Tail, to_record
 from workflow.plan.plan_model import Plan
-from workflow.run.events import StageExited, StreamProgress, StreamTransport, TransportFault
-from workflow.run.events_file import from_record, to_line
-from workflow.run.lifecycle_events import DeadlinePassed
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.transport_faults import LOOK_S, TransportFaultFollower
-from workflow.run.run_directory import read_filled_plan, stage_dir
+from workflow.run.records.events_file import from_record, to_line
+from workflow.run.records.run_directory import read_filled_plan, stage_dir
+from workflow.run.state.events import StageExited, StreamProgress, StreamTransport, TransportFault
+from workflow.run.state.lifecycle_events import DeadlinePassed
 
 # The stderr of a reader over ucx on another node, without an RDMA network, after its writer was ended (ADIOS2 2.12.1).
 UCX = """mpi_dp priority=-1 since: MPI_Initialized() failed.Selecting DataPlane "ucx" (preferred) for use

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     RunStarted,
     StageExited,
@@ -21,9 +21,9 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.lifecycle_events import StageFailed, StageOpen
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state.lifecycle_events import StageFailed, StageOpen
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
 from workflow.run.verdict.failure_origin import blame, lost_writers
 from workflow.run.verdict.wait_diagnosis import diagnose, waits_for, waits_of
 from workflow.run.verdict.wait_graph import Wait

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from workflow.run.job_record import JobRecord
+from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.slurm import read_slurm_jobs
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s

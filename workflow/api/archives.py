@@ -34,7 +34,7 @@ def archive_run(
         WfError: rocrate is not installed.
     """
     from workflow.crate.archive_run import archive_run as write
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     directory = find_run(run)
     target = Path(f"{directory.name}.zip" if archive is None else archive)
@@ -86,7 +86,7 @@ def look_at(
         WfError: it is no run and no data, or a library is not installed: plotly, numpy, adios2, h5py.
     """
     from workflow.look.write_look import DEFAULT_LIMIT, write_look
-    from workflow.run.run_directory import LATEST
+    from workflow.run.records.run_directory import LATEST
 
     given = [Path(LATEST if run is None else run), *([] if other is None else [Path(other)])]
     return write_look(given, None if page is None else Path(page), DEFAULT_LIMIT if limit is None else limit)

@@ -45,8 +45,8 @@ def load_replay(
         RunError: the run, or the file of its pipeline, cannot be read, or it has kept no steps of a stream.
         SpecError: mistakes in the pipeline file.
     """
-    from workflow.run.run_directory import read_filled_plan
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.run_directory import read_filled_plan
     from workflow.spec.component_files import component_dir, load_component_file
 
     directory = find_run(run)
@@ -80,7 +80,7 @@ def _options(run_dir: Path | None, sets: Sequence[str]) -> dict[str, Any]:
 
 def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
     """Stream → what a run has kept of it: its file, its spool, or what the component `archive` has written of all."""
-    from workflow.run.run_directory import stage_dir
+    from workflow.run.records.run_directory import stage_dir
 
     found = {}
     for stream in plan.streams:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
     from workflow.report.notebook_report import RunReport
     from workflow.report.report_model import Report
-    from workflow.run.job_record import JobRecord
-    from workflow.run.state import RunState
+    from workflow.run.records.job_record import JobRecord
+    from workflow.run.state.run_state import RunState
     from workflow.site.site_model import Site
 
 
@@ -87,7 +87,7 @@ def submit_planned(
         SpecError: the queues do not take such a job, or the login node lacks what the stages need.
         RunError: the job is not accepted.
     """
-    from workflow.run.run_directory import RUNS
+    from workflow.run.records.run_directory import RUNS
     from workflow.submit.submission import check_submission, submit_run
 
     check_submission(planned.plan, planned.site, Path(RUNS if run_dir is None else run_dir).absolute())
@@ -160,7 +160,7 @@ def detach_run(
 
     Returns the run directory when the supervisor has begun. Raises RunError if it does not begin.
     """
-    from workflow.run.detached import start_detached
+    from workflow.run.control.detached import start_detached
 
     directory = create_run(loaded, plan, run_dir, tags)
     start_detached(directory)
@@ -175,9 +175,9 @@ def create_run(
     Raises WfError for a bad tag, before anything is written.
     """
     from workflow.provenance.collect import start_context, to_provenance
-    from workflow.run.run_directory import create_run_dir
-    from workflow.run.run_index import note_run
-    from workflow.run.run_notes import add_note, check_tags
+    from workflow.run.records.find_runs import note_run
+    from workflow.run.records.run_directory import create_run_dir
+    from workflow.run.records.run_notes import add_note, check_tags
 
     tags = check_tags(tags)
     provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
@@ -264,7 +264,7 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
     """
     from workflow.report.notebook_report import RunReport
     from workflow.report.report_files import read_report as read
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     directory = find_run(run)
     return RunReport.of(read(directory), directory)

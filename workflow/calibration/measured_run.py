@@ -16,7 +16,7 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records, read_records
 from workflow.report.report_files import compute_report
-from workflow.run.run_directory import create_run_dir
+from workflow.run.records.run_directory import create_run_dir
 from workflow.run.supervisor import supervise
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded, load_pipeline

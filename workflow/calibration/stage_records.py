@@ -23,9 +23,9 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.report.build.measured_forecast import StepTerms, step_terms
 from workflow.report.read.run_records import CpuSample, Records, read_records
-from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import PLAN_FILE, RUNS
-from workflow.run.run_names import find_run, is_run
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.find_runs import find_run, is_run
+from workflow.run.records.run_directory import PLAN_FILE, RUNS
 
 # Less than this of its time ready to run without the CPU, and a stage is said to have had the CPU for itself.
 LITTLE_WAITING = 0.05
@@ -66,7 +66,7 @@ def find_runs(given: Path) -> list[Path]:
             raise RunError(f"{given}: {text}", "`wf campaign status` says why; then: `wf campaign run`")
         return sorted(found)
     run_dir = find_run(given)
-    finished = read_brief(run_dir).finished
+    finished = read_start_and_verdict(run_dir).finished
     if finished is None or finished.state != "succeeded":
         text = f"{run_dir}: this run has not succeeded, so the times of its stages are not known"
         raise RunError(text, "choose one that has: `wf runs` lists them")

@@ -17,8 +17,8 @@ from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamR
 from workflow.forecast.quartiles import quartiles
 from workflow.formatting import plural
 from workflow.report.read.stage_metrics import StepRecord
-from workflow.run.events import StageStarted
-from workflow.run.events_file import read_events
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StageStarted
 
 SIZES = (65_536, 1_000_000, 4_000_000, 16_000_000, 64_000_000)
 QUICK_SIZES = (65_536, 1_000_000, 16_000_000)

@@ -17,12 +17,12 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import Attempt, Ledger, Repetition, read_history, runs_already
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import Control, send_request
-from workflow.run.detached import said_at_the_end, start_process
-from workflow.run.job_record import read_job
-from workflow.run.lease import Lease, LeaseWatch, Liveness, examine_leases, read_lease
-from workflow.run.run_directory import PLAN_FILE, read_filled_plan
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.control.detached import said_at_the_end, start_process
+from workflow.run.control.lease import Lease, LeaseWatch, Liveness, examine_leases, read_lease
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.job_record import read_job
+from workflow.run.records.run_directory import PLAN_FILE, read_filled_plan
 from workflow.submit.job_cancellation import end_job
 
 LOG_FILE = "campaign.log"

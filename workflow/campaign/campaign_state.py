@@ -22,7 +22,7 @@ from workflow.campaign.results.results_model import (
 from workflow.campaign.results.samples import all_repetitions
 from workflow.errors import WfError
 from workflow.formats.json_lines import Tail
-from workflow.run.lease import LeaseWatch, Liveness, examine_leases, read_lease
+from workflow.run.control.lease import LeaseWatch, Liveness, examine_leases, read_lease
 
 POLL_S = 0.5
 LEASE_LOOK_S = 1.0

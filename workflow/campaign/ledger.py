@@ -19,7 +19,7 @@ from typing import Any, Literal
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.typed_fields import from_fields
-from workflow.run.lease import Lease, read_lease
+from workflow.run.control.lease import Lease, read_lease
 
 CAMPAIGNS = "campaigns"
 LEDGER_FILE = "ledger.jsonl"

@@ -39,7 +39,7 @@ from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
 from workflow.report.show.report_tables import figure_text
 from workflow.report.show.terminal import COLOURS, PlainOutput, draw_table, make_output, say
-from workflow.run.run_directory import RUNS
+from workflow.run.records.run_directory import RUNS
 
 if TYPE_CHECKING:
     from workflow.report.show.terminal import Console

@@ -84,8 +84,8 @@ def clean(
     from workflow.cli.cleaning import Removal, is_agreed, remove, show_removal
     from workflow.cli.json_output import CleanResult
     from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
-    from workflow.run.run_directory import RUNS
-    from workflow.run.run_removal import find_rests
+    from workflow.run.records.run_directory import RUNS
+    from workflow.run.records.run_removal import find_rests
 
     if as_json and not (yes or dry_run):
         raise click.UsageError("with --json nothing is asked: add `--dry-run` or `--yes`")
@@ -121,8 +121,8 @@ def _say_end(removal: Removal, agreed: bool, failed: dict[Path, str]) -> None:
 
 def _named(names: tuple[Path, ...]) -> list[Path]:
     """The directories of the runs that were named, each once, the newest first. Raises RunError."""
-    from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS
-    from workflow.run.run_names import find_whole_run
+    from workflow.run.records.find_runs import find_whole_run
+    from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS
 
     found: dict[Path, None] = {}
     for name in names:
@@ -136,7 +136,7 @@ def _named(names: tuple[Path, ...]) -> list[Path]:
 
 def _all_runs() -> list[Path]:
     """Those below runs/, the newest first. Raises RunError where there is none."""
-    from workflow.run.run_directory import RUNS
-    from workflow.run.run_names import known_runs
+    from workflow.run.records.find_runs import known_runs
+    from workflow.run.records.run_directory import RUNS
 
     return [Path(RUNS).absolute() / name for name in reversed(known_runs())]

@@ -16,7 +16,7 @@ from workflow.formatting import plural, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.show.printing import show_messages, show_table
 from workflow.report.show.tables_of_runs import removal_table
-from workflow.run.run_removal import LeftDirectory, remove_rest, remove_run, repair_latest
+from workflow.run.records.run_removal import LeftDirectory, remove_rest, remove_run, repair_latest
 
 
 @dataclass(frozen=True)

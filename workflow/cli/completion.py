@@ -102,7 +102,7 @@ def complete_key(context: click.Context, begun: str) -> Iterable[str]:
 @completes
 def complete_stage(context: click.Context, _begun: str) -> Iterable[str]:
     """Stages of the run that was named, or of the newest."""
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     stages = find_run(context.params.get("run")) / "stages"
     return sorted(path.name for path in stages.iterdir() if path.is_dir())
@@ -117,8 +117,8 @@ def complete_run(context: click.Context, parameter: click.Parameter, begun: str)
 
 @completes
 def _run_names(_context: click.Context, _begun: str) -> Iterable[str]:
-    from workflow.run.run_directory import LATEST
-    from workflow.run.run_names import known_runs
+    from workflow.run.records.find_runs import known_runs
+    from workflow.run.records.run_directory import LATEST
 
     known = known_runs()
     return [*([LATEST] if known else []), *reversed(known)]

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
-    from workflow.run.cancellation import CleanUp
-    from workflow.run.events_file import StoredEvent
-    from workflow.run.job_record import JobRecord
-    from workflow.run.lease import Liveness
-    from workflow.run.state import RunState
+    from workflow.run.control.cancellation import CleanUp
+    from workflow.run.control.lease import Liveness
+    from workflow.run.records.events_file import StoredEvent
+    from workflow.run.records.job_record import JobRecord
+    from workflow.run.state.run_state import RunState
     from workflow.submit.job_cancellation import NamedJob
 
 
@@ -35,10 +35,10 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     run could not be ended.
     """
     from workflow.formats.job_end_file import read_job_end
-    from workflow.run.cancellation import clean_up, stop_run
-    from workflow.run.job_record import read_job
-    from workflow.run.lease import examine_leases, has_lease
-    from workflow.run.run_directory import read_filled_plan
+    from workflow.run.control.cancellation import clean_up, stop_run
+    from workflow.run.control.lease import examine_leases, has_lease
+    from workflow.run.records.job_record import read_job
+    from workflow.run.records.run_directory import read_filled_plan
 
     job, of_job, is_known = read_job(run_dir), "", True
     if _print_verdict(run_dir, "has ended before: "):
@@ -87,10 +87,10 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
 
 def _may_have_job(run_dir: Path) -> bool:
     """Whether a run was cancelled before its job has started: the scheduler may still have it."""
-    from workflow.run.lease import has_lease
-    from workflow.run.run_brief import read_brief
+    from workflow.run.control.lease import has_lease
+    from workflow.run.records.events_file import read_start_and_verdict
 
-    verdict = read_brief(run_dir).finished
+    verdict = read_start_and_verdict(run_dir).finished
     return not has_lease(run_dir) and verdict is not None and verdict.state == "interrupted"
 
 
@@ -136,16 +136,16 @@ def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> int:
 
 
 def _has_verdict(run_dir: Path) -> bool:
-    from workflow.run.run_brief import read_brief
+    from workflow.run.records.events_file import read_start_and_verdict
 
-    return read_brief(run_dir).finished is not None
+    return read_start_and_verdict(run_dir).finished is not None
 
 
 def _print_verdict(run_dir: Path, before: str = "") -> bool:
     """Print how the run has ended; returns whether it has."""
-    from workflow.run.run_brief import read_brief
+    from workflow.run.records.events_file import read_start_and_verdict
 
-    verdict = read_brief(run_dir).finished
+    verdict = read_start_and_verdict(run_dir).finished
     if verdict is None:
         return False
     reason = f" ({verdict.reason})" if verdict.reason and not before else ""
@@ -196,8 +196,8 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
 def _show(run_dir: Path, quiet: bool) -> RunState | None:
     """The progress. Returns the last state."""
     from workflow.report.show.live_display import Progress
-    from workflow.run.job_record import read_job
-    from workflow.run.run_directory import read_filled_plan
+    from workflow.run.records.job_record import read_job
+    from workflow.run.records.run_directory import read_filled_plan
 
     plan, job, state = read_filled_plan(run_dir), read_job(run_dir), None
     with Progress(plan, run_dir, quiet=quiet) as progress:
@@ -216,8 +216,8 @@ def _show(run_dir: Path, quiet: bool) -> RunState | None:
 
 def _follow_local(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
     """The states of a run of this machine. Raises RunError when nobody starts it."""
-    from workflow.run.follow import follow
-    from workflow.run.lease import has_lease
+    from workflow.run.control.follow import follow
+    from workflow.run.control.lease import has_lease
 
     begin = time.monotonic()
     for state in follow(run_dir, plan):
@@ -246,9 +246,9 @@ def print_events(run_dir: Path, *, follows: bool, as_json: bool, everything: boo
     """
     from workflow.report.show.event_lines import SAMPLES, event_line
     from workflow.report.show.terminal import has_reader, print_plain
-    from workflow.run.events_file import read_stored
-    from workflow.run.lifecycle_events import RunFinished
-    from workflow.run.run_directory import read_filled_plan
+    from workflow.run.records.events_file import read_stored
+    from workflow.run.records.run_directory import read_filled_plan
+    from workflow.run.state.lifecycle_events import RunFinished
 
     plan = None if as_json else read_filled_plan(run_dir)
     begin, count, finished = 0.0, 0, False
@@ -265,7 +265,7 @@ def print_events(run_dir: Path, *, follows: bool, as_json: bool, everything: boo
             return
     if follows and not finished:
         from workflow.report.show.printing import show_errors
-        from workflow.run.lease import lost_lease
+        from workflow.run.control.lease import lost_lease
 
         text = f"{run_dir.name} is lost: {lost_lease(run_dir).text}"
         show_errors([to_message("warning", text, f"end what is left of it: wf cancel {run_dir.name}")])
@@ -275,9 +275,9 @@ def _follow_events(run_dir: Path) -> Generator[Iterable[StoredEvent], None, None
     """The events that are new, again and again. Raises RunError for a run of this machine that nobody starts, and says
     of one whose job waits that it does."""
     from workflow.report.show.printing import show_errors
-    from workflow.run.follow import follow_events
-    from workflow.run.job_record import read_job
-    from workflow.run.lease import has_lease
+    from workflow.run.control.follow import follow_events
+    from workflow.run.control.lease import has_lease
+    from workflow.run.records.job_record import read_job
 
     begin, job, awaited, told = time.monotonic(), read_job(run_dir), True, False
     for new in follow_events(run_dir):
@@ -306,16 +306,16 @@ def report_now(run_dir: Path) -> Report:
 def with_job_state(run_dir: Path, report: Report) -> Report:
     """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
     from workflow.report.report_files import compute_report
-    from workflow.run.job_record import read_job
-    from workflow.run.lease import has_lease
-    from workflow.run.run_brief import read_brief
+    from workflow.run.control.lease import has_lease
+    from workflow.run.records.events_file import read_start_and_verdict
+    from workflow.run.records.job_record import read_job
     from workflow.submit.job_watch import settle_job
 
     if (job := read_job(run_dir)) is None:
         return report
     said = settle_job(run_dir, job, within_s=0.0, is_lost=report.run.state == "lost")
     # Whether its supervisor lives takes ten seconds to find out: not twice.
-    if read_brief(run_dir).finished is not None or (report.run.state == "submitted" and has_lease(run_dir)):
+    if read_start_and_verdict(run_dir).finished is not None or (report.run.state == "submitted" and has_lease(run_dir)):
         return compute_report(run_dir)
     reason = said if report.run.state == "submitted" else f"{report.run.reason}; {said}"
     return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})

@@ -15,8 +15,8 @@ from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
-from workflow.run.run_notes import RunNote
-from workflow.run.run_removal import LeftDirectory
+from workflow.run.records.run_notes import RunNote
+from workflow.run.records.run_removal import LeftDirectory
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 

@@ -157,7 +157,7 @@ def tag_option(text: str) -> Callable[[F], F]:
     def checked(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
         if not given:
             return ()
-        from workflow.run.run_notes import check_tags
+        from workflow.run.records.run_notes import check_tags
 
         return tuple(check_tags(given))
 

@@ -296,7 +296,7 @@ def replay(
     from workflow.api.runs import plan_run, run_planned_here
     from workflow.plan.topology.replayed_pipeline import ReplayOptions
     from workflow.report.show.printing import show_end
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     names = [name.strip() for name in stages.split(",") if name.strip()]
     options = ReplayOptions(pace, *_step_range(steps))

@@ -74,7 +74,7 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
     STAGE is the name of a stage (default: all stages).
     """
     from workflow.report.read.stage_logs import follow_logs, last_logs
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     directory = find_run(run)
     show = follow_logs if follow else last_logs
@@ -99,7 +99,7 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
     run).
     """
     from workflow.report.report_files import write_report
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     directory = find_run(run)
     result = write_report(directory)

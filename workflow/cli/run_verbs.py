@@ -24,7 +24,7 @@ def watch(run: Path | None, quiet: bool) -> None:
     supervisor has died. Ending `wf watch` does not end the run; Ctrl-C on a terminal asks.
     """
     from workflow.cli.following import show_to_the_end
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     sys.exit(show_to_the_end(find_run(run), quiet))
 
@@ -42,7 +42,7 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
     from workflow.cli.following import report_now
     from workflow.report.show.printing import show_status
     from workflow.report.show.terminal import make_output
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     result = report_now(find_run(run))
     if as_json:
@@ -64,7 +64,7 @@ def explain(run: Path | None) -> None:
     from workflow.report.read.run_records import read_records
     from workflow.report.show.run_in_words import explanation
     from workflow.report.show.terminal import make_output, say_prose
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
     if result.run.state == "running":
@@ -88,7 +88,7 @@ def events(run: Path | None, follow: bool, as_json: bool, everything: bool, sinc
     Exits with 0 however the run has ended; with --follow also when its supervisor has died, and says so then.
     """
     from workflow.cli.following import print_events
-    from workflow.run.run_names import find_run
+    from workflow.run.records.find_runs import find_run
 
     try:
         print_events(find_run(run), follows=follow, as_json=as_json, everything=everything, leave_out=since)
@@ -108,7 +108,7 @@ def cancel(run: Path | None, now: bool) -> None:
     Exits with 1 when something could not be ended.
     """
     from workflow.cli.following import cancel_run
-    from workflow.run.run_names import find_whole_run
+    from workflow.run.records.find_runs import find_whole_run
 
     sys.exit(cancel_run(find_whole_run(run), now))
 
@@ -124,8 +124,8 @@ def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> N
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. TEXT is added to its
     notes; without TEXT and --tag they are shown. Notes can be added at any time, also while the run is in progress.
     """
-    from workflow.run.run_names import find_run
-    from workflow.run.run_notes import add_note, read_notes
+    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.run_notes import add_note, read_notes
 
     directory = find_run(run)
     if text is not None and not text.strip():
@@ -169,8 +169,8 @@ def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wid
     from workflow.report.show.printing import show_table
     from workflow.report.show.tables_of_runs import run_table
     from workflow.report.show.terminal import make_output
-    from workflow.run.run_directory import RUNS
-    from workflow.run.run_names import listed_runs
+    from workflow.run.records.find_runs import listed_runs
+    from workflow.run.records.run_directory import RUNS
 
     found = list_named_runs(tagged_runs(listed_runs(everywhere), tags)[-lines:][::-1])
     if as_json:

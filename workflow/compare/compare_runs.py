@@ -16,9 +16,9 @@ from workflow.data_files.read_steps import DataStep, VariableKind, boxes, find_d
 from workflow.data_files.reading_process import HINT as DAMAGED
 from workflow.data_files.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
-from workflow.run.events_file import EVENTS_FILE, read_events
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.run_names import find_run
+from workflow.run.records.events_file import EVENTS_FILE, read_events
+from workflow.run.records.find_runs import find_run
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 

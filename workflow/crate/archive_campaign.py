@@ -63,7 +63,7 @@ from workflow.formatting import plural
 from workflow.provenance.provenance_model import FileRecord, Provenance
 from workflow.redaction import clean_words
 from workflow.report.report_files import compute_report
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 _RUNS = f"{RECORDS}/{RUNS_FOLDER}/"
 _RESULTS = ("report.json", "report.html", "table.csv", "table.parquet", "ledger.jsonl", "schedule.json")

@@ -28,7 +28,7 @@ from workflow.crate.run_entities import (
 from workflow.errors import RunError
 from workflow.formatting import plural
 from workflow.report.report_files import write_report
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.records.run_directory import read_filled_plan
 
 _NOT_ENDED = ("running", "submitted", "unfinished")
 # Without `workflow.stage` a stage may write hundreds of files: the crate describes the larger structure then.

@@ -43,7 +43,7 @@ from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
 from workflow.redaction import SecretMissingError, clean_text, read_secrets, secret_values
-from workflow.run.written_data import written_data
+from workflow.run.records.run_directory import written_data
 
 NO_LICENSE = "No license was stated. Ask whoever made this archive."
 

@@ -1,4 +1,4 @@
-"""The name of the lease of a run, and its times: `run/lease.py` and the guards of the nodes share them."""
+"""The name of the lease of a run, and its times: `run/control/lease.py` and the guards of the nodes share them."""
 
 LEASE_FILE = "lease.json"
 # Between two beats of the supervisor.

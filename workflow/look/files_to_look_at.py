@@ -20,9 +20,9 @@ from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
 from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.plan.read_plan import read_plan
-from workflow.run.lease import examine_leases
-from workflow.run.run_directory import PLAN_FILE
-from workflow.run.run_names import find_run, is_run
+from workflow.run.control.lease import examine_leases
+from workflow.run.records.find_runs import find_run, is_run
+from workflow.run.records.run_directory import PLAN_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 

@@ -19,8 +19,8 @@ from workflow.report.read.run_records import SUFFIX, read_records
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
 from workflow.report.show.report_tables import expectation_table, stage_table, stream_table
 from workflow.report.show.run_in_words import compression_lines, fault_text, last_lines, limit_lines, summary
-from workflow.run.run_names import find_run
-from workflow.run.stream_rates import THROUGHPUT
+from workflow.run.records.find_runs import find_run
+from workflow.run.state.stream_rates import THROUGHPUT
 
 if TYPE_CHECKING:
     import pandas

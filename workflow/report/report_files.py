@@ -11,8 +11,8 @@ from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.read.run_states import with_verdict
 from workflow.report.report_model import Report
-from workflow.run.run_notes import NOTES_FILE
-from workflow.run.state import RunState
+from workflow.run.records.run_notes import NOTES_FILE
+from workflow.run.state.run_state import RunState
 
 
 def compute_report(run_dir: Path) -> Report:

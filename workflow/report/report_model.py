@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workflow.plan.plan_model import ParameterPlan
-from workflow.run.lifecycle_events import RunCause
-from workflow.run.run_notes import RunNote
+from workflow.run.records.run_notes import RunNote
+from workflow.run.state.lifecycle_events import RunCause
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workflow.run.events import Event
-from workflow.run.lifecycle_events import RunFinished, StageSucceeded
-from workflow.run.state import RunState
-from workflow.run.state_reducer import apply
+from workflow.run.state.events import Event
+from workflow.run.state.lifecycle_events import RunFinished, StageSucceeded
+from workflow.run.state.reducer import apply
+from workflow.run.state.run_state import RunState
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RestartStages:
 
 
 @dataclass(frozen=True)
-class StandIn:
+class ReplaceReader:
     """Open these streams in place of a stage that has failed, and close them: their writers wait for it in open."""
 
     stage: str
@@ -81,7 +81,7 @@ Action = (
     | AskScheduler
     | KillStage
     | RestartStages
-    | StandIn
+    | ReplaceReader
     | RecordEvent
     | FinishRun
 )

@@ -18,8 +18,8 @@ from workflow.plan.plan_model import EndPlan, StagePlan, StreamPlan
 from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import POLL_S
 from workflow.replace_file import replace_file
-from workflow.run.run_directory import attempt_dir, stage_dir, stage_ends
-from workflow.run.state import RunState
+from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
+from workflow.run.state.run_state import RunState
 
 
 def find_first_step(state: RunState, stages: Sequence[str]) -> int:

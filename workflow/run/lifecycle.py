@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, Decisions, KillStage, RestartStages, SignalStages, StandIn, StartStage
-from workflow.run.events import (
+from workflow.run.actions import Action, Decisions, KillStage, ReplaceReader, RestartStages, SignalStages, StartStage
+from workflow.run.state.events import (
     Event,
     Interrupted,
     NodeLost,
@@ -24,7 +24,7 @@ from workflow.run.events import (
     StreamOpened,
     StreamOpening,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
     RestartDecided,
@@ -35,12 +35,13 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.run_end import finish_run, kill_all, next_stop, request_job_state, stop_stages
-from workflow.run.state import RunState
-from workflow.run.state_reducer import fold, with_stage
+from workflow.run.state.reducer import fold, with_stage
+from workflow.run.state.run_state import RunState
+from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
+from workflow.run.verdict.failed_stages import awaited_streams, can_be_ended, failing_since, tolerated_failures
 from workflow.run.verdict.failure_checks import (
     RunFailure,
     failure_by_deadline,
@@ -53,10 +54,8 @@ from workflow.run.verdict.failure_checks import (
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
-from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
-from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, failed_taps
-from workflow.run.verdict.unended_stages import find_unended, idle_since
-from workflow.run.verdict.wait_diagnosis import next_settled
+from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, find_unended, idle_since
+from workflow.run.verdict.wait_diagnosis import next_deadlock_check
 
 # A SIGTERM that follows the stop so soon was sent with it.
 _TOGETHER_S = 2.0
@@ -87,16 +86,14 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     _judge(decisions)
     if decisions.state.stopping is None:
         _start_ready(decisions, events)
-        _check_deadlock(decisions)
-        _check_deadlines(decisions)
-        _check_counts(decisions)
-        _check_end(decisions)
+        for check in (_check_deadlock, _check_deadlines, _check_counts, _check_end, _check_spools):
+            if not _fails_or_stops(decisions.state):
+                check(decisions)
         if decisions.state.failed:
-            _check_spools(decisions)
-            _look_after_failed_taps(decisions)
-        _settle(decisions)
+            _end_tolerated_failures(decisions)
+            _stop_after_failure(decisions)
         if decisions.state.restarting:
-            _restart_due(decisions)
+            _start_again(decisions)
     stop_stages(decisions)
     finish_run(decisions)
     return decisions.state, decisions.actions
@@ -106,9 +103,15 @@ def wake_at(state: RunState) -> float | None:
     """When the next decision is due by time alone (but for deadlines, which can wait for the next look)."""
     if state.stopping is not None:
         return next_stop(state)
-    due = [] if state.failing is None else [state.failing + evidence_s(state)]
+    failing = failing_since(state)
+    due = [] if failing is None else [failing + evidence_s(state)]
     due += [each.at for each in state.restarting]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
+
+
+def _fails_or_stops(state: RunState) -> bool:
+    """Whether the run is stopped, or will be as soon as it is known what has failed first: nothing more is checked."""
+    return state.stopping is not None or (bool(state.failed) and failing_since(state) is not None)
 
 
 def _interrupt(decisions: Decisions, number: str = "") -> None:
@@ -121,7 +124,7 @@ def _interrupt(decisions: Decisions, number: str = "") -> None:
         if is_another or decisions.t - decisions.state.stopping >= _TOGETHER_S:
             kill_all(decisions)
         return
-    if decisions.state.failing is None:
+    if failing_since(decisions.state) is None:
         decisions.decide(StopRequested(decisions.t, _interrupted_by(decisions.state.interrupted)))
 
 
@@ -207,7 +210,7 @@ def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:
 def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not decisions.state.proving
-    if not (begins or decisions.succeeded) or decisions.state.failing is not None:
+    if not (begins or decisions.succeeded) or failing_since(decisions.state) is not None:
         return
     ready = [
         plan.name
@@ -235,7 +238,9 @@ def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
 
 def _check_reports(decisions: Decisions, events: Sequence[Event]) -> None:
     """Stop the run when something was reported that makes it fail."""
-    failure = failure_reported(decisions.state, events, decisions.t) if decisions.state.failing is None else None
+    if _fails_or_stops(decisions.state):
+        return
+    failure = failure_reported(decisions.state, events, decisions.t)
     if failure is not None:
         _take_failure(decisions, failure)
 
@@ -243,10 +248,10 @@ def _check_reports(decisions: Decisions, events: Sequence[Event]) -> None:
 def _check_deadlock(decisions: Decisions) -> None:
     """Stop the run when stages wait for each other and none can continue."""
     state = decisions.state
-    if state.settles is None or decisions.t < state.settles or state.stopping is not None or state.failing is not None:
+    if state.deadlock_check is None or decisions.t < state.deadlock_check:
         return
     failure = failure_by_deadlock(state, decisions.t)
-    decisions.state = replace(state, settles=next_settled(state, decisions.t))
+    decisions.state = replace(state, deadlock_check=next_deadlock_check(state, decisions.t))
     if failure is not None:
         decisions.decide(DeadlockFound(decisions.t, failure.text, failure.stage))
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage))
@@ -255,7 +260,7 @@ def _check_deadlock(decisions: Decisions) -> None:
 def _check_deadlines(decisions: Decisions) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = decisions.state
-    if decisions.t < state.due or state.stopping is not None or state.failing is not None:
+    if decisions.t < state.next_deadline:
         return
     silences = find_silences(state)
     failure = failure_by_deadline(state, silences, decisions.t)
@@ -264,7 +269,7 @@ def _check_deadlines(decisions: Decisions) -> None:
     else:
         _warn(decisions, silences)
         decisions.state = replace(
-            decisions.state, checked=decisions.t, due=_next_due(decisions.state, silences, decisions.t)
+            decisions.state, checked=decisions.t, next_deadline=_next_deadline(decisions.state, silences, decisions.t)
         )
 
 
@@ -306,9 +311,7 @@ def _warn(decisions: Decisions, silences: Silences) -> None:
 def _check_counts(decisions: Decisions) -> None:
     """Stop the run when the steps of a stream get lost although all goes on."""
     state = decisions.state
-    if not state.behind or state.stopping is not None or state.failing is not None:
-        return
-    failure = failure_by_loss(state, decisions.t)
+    failure = failure_by_loss(state, decisions.t) if state.behind else None
     if failure is not None:
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage, "lost_steps"))
 
@@ -316,7 +319,7 @@ def _check_counts(decisions: Decisions) -> None:
 def _check_end(decisions: Decisions) -> None:
     """Stop the run in order before its allocation ends."""
     state = decisions.state
-    if state.stop_at is None or decisions.t < state.stop_at or state.stopping is not None or state.failing is not None:
+    if state.stop_at is None or decisions.t < state.stop_at:
         return
     if state.ends_at is not None:
         left, end = duration(round(max(0.0, state.ends_at - decisions.t))), clock_time(state.ends_at)
@@ -330,18 +333,16 @@ def _check_end(decisions: Decisions) -> None:
 def _check_spools(decisions: Decisions) -> None:
     """Stop the run when a spool has failed from which a stage reads: no more steps would come, and nobody would say
     so."""
-    if decisions.state.stopping is not None or decisions.state.failing is not None:
-        return
-    if (broken := broken_spool(decisions.state)) is not None:
+    if decisions.state.failed and (broken := broken_spool(decisions.state)) is not None:
         spool, reader = broken
         reason = f"{spool} {decisions.state.stages[spool].reason}, and {reader} reads its steps from there"
         decisions.decide(StopRequested(decisions.t, reason, spool))
 
 
-def _look_after_failed_taps(decisions: Decisions) -> None:
+def _end_tolerated_failures(decisions: Decisions) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
     those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
-    for name in failed_taps(decisions.state):
+    for name in tolerated_failures(decisions.state):
         stage = decisions.state.stages[name]
         due = not stage.runs or decisions.t >= (stage.failed or 0.0) + decisions.state.plan.deadlines.stop
         if due and not stage.killed:
@@ -349,10 +350,10 @@ def _look_after_failed_taps(decisions: Decisions) -> None:
             decisions.actions.append(KillStage(name))
         if not stage.runs and not stage.replaced and (streams := awaited_streams(decisions.state, name)):
             decisions.state = with_stage(decisions.state, name, replaced=True)
-            decisions.actions.append(StandIn(name, tuple(streams)))
+            decisions.actions.append(ReplaceReader(name, tuple(streams)))
 
 
-def _next_due(state: RunState, silences: Silences, t: float) -> float:
+def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
     due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]
@@ -366,12 +367,13 @@ def _next_due(state: RunState, silences: Silences, t: float) -> float:
     return min(due)
 
 
-def _settle(decisions: Decisions) -> None:
+def _stop_after_failure(decisions: Decisions) -> None:
     """After a failure: name the stage it began with, as soon as that is certain, and stop the others."""
     state = decisions.state
-    if state.failing is None or state.stopping is not None:
+    failing = failing_since(state)
+    if failing is None or state.stopping is not None:
         return
-    if decisions.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
+    if decisions.t - failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
         return
     culprit = blame(state)
     restart = next_restart(state, culprit, decisions.t)
@@ -389,9 +391,9 @@ def _settle(decisions: Decisions) -> None:
         request_job_state(decisions)  # the whole job may be ending
 
 
-def _restart_due(decisions: Decisions) -> None:
+def _start_again(decisions: Decisions) -> None:
     """Start what has failed again, when all that was joined to it has ended."""
-    if decisions.state.failing is not None or decisions.state.stopping is not None:
+    if _fails_or_stops(decisions.state):
         return
     due = due_restarts(decisions.state, decisions.t)
     decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]

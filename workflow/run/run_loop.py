@@ -9,11 +9,11 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Collection, Iterable, Sequence
+import threading
+from collections.abc import Collection, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
@@ -28,19 +28,34 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     RecordEvent,
+    ReplaceReader,
     RestartStages,
     SignalStages,
-    StandIn,
     StartStage,
     TellStages,
 )
 from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
-from workflow.run.clock import Clock
-from workflow.run.control_requests import ControlRequests
-from workflow.run.events import (
-    AllocationReceived,
+from workflow.run.guard.node_guard import node_name
+from workflow.run.lifecycle import step, wake_at
+from workflow.run.observe.file_visibility import visibility_s
+from workflow.run.observe.followed_stages import POLL_S, FollowedStages
+from workflow.run.observe.stream_connections import StrangerWatch
+from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
+from workflow.run.processes.mpmd_launches import MpmdLaunches
+from workflow.run.processes.scheduler_question import SchedulerQuestion
+from workflow.run.processes.signals import Signals
+from workflow.run.processes.stage_ending import Ending, by_first_end
+from workflow.run.processes.stage_processes import StageProcesses
+from workflow.run.processes.stand_in import stand_in
+from workflow.run.proof.proof_need import must_prove
+from workflow.run.records.control_requests import ControlRequests
+from workflow.run.records.events_file import EventLog
+from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
+from workflow.run.run_allocation import granted_nodes, to_event
+from workflow.run.state.events import (
     Cleaned,
+    Clock,
     Event,
     Interrupted,
     RecordsLost,
@@ -56,31 +71,15 @@ from workflow.run.events import (
     StrangeReader,
     Tick,
 )
-from workflow.run.events_file import EventLog
-from workflow.run.granted_nodes import granted_nodes
-from workflow.run.lifecycle import step, wake_at
-from workflow.run.lifecycle_events import RunFinished
-from workflow.run.newest_state import NewestState
-from workflow.run.nodes.node_guard import node_name
-from workflow.run.observe.file_visibility import visibility_s
-from workflow.run.observe.followed_stages import POLL_S, FollowedStages
-from workflow.run.observe.stream_connections import StrangerWatch
-from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
-from workflow.run.processes.mpmd_launches import MpmdLaunches
-from workflow.run.processes.scheduler_question import SchedulerQuestion
-from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_ending import Ending, by_first_end
-from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.processes.stand_in import stand_in
-from workflow.run.proof.proof_need import must_prove
-from workflow.run.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
-from workflow.run.state import initial_state
-from workflow.run.state_reducer import apply
-from workflow.run.stop_ladder import plan_stop
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import apply
+from workflow.run.state.run_state import RunState, initial_state
+from workflow.run.stop_sequence import plan_stop
 from workflow.run.verdict.end_causes import first_end
+from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
 
 if TYPE_CHECKING:
-    from workflow.run.nodes.node_guards import NodeGuards
+    from workflow.run.nodes.guards import NodeGuards
     from workflow.run.proof.prove import Prover
     from workflow.run.proof.rank_watch import RankWatch
 
@@ -88,6 +87,49 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
+
+
+class NewestState:
+    """The newest state of a run, on its way from the thread that supervises to the one that shows it."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self._changed = threading.Condition()
+        self._state: RunState | None = None
+        self._over = False
+        # Can be read once the caller has left.
+        self.left, self._leave = os.pipe()
+
+    def put(self, state: RunState) -> None:
+        """Replace the state. Never waits for the one who takes it."""
+        with self._changed:
+            self._state = state
+            self._changed.notify()
+
+    def end(self) -> None:
+        """No state follows."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
+    def states(self) -> Generator[RunState, None, None]:
+        """Wait for each next state, until the last one."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._state is not None or self._over)
+                state, self._state = self._state, None
+            if state is None:
+                return
+            yield state
+
+    def leave(self) -> None:
+        """Let the supervisor know that nobody takes the states any more."""
+        os.write(self._leave, b"x")
+
+    def close(self) -> None:
+        """Close the pipe, when the supervisor has ended."""
+        os.close(self.left)
+        os.close(self._leave)
 
 
 class RunLoop:
@@ -119,7 +161,7 @@ class RunLoop:
         self.cpu = CpuSchedule(len(plan.stages))
         self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
-        self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
+        self.replacements: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -133,7 +175,7 @@ class RunLoop:
         """What watches the other nodes of the allocation; None without a batch job, in which there are none."""
         if not self.allocation.host_names:
             return None
-        from workflow.run.nodes.node_guards import NodeGuards
+        from workflow.run.nodes.guards import NodeGuards
 
         return NodeGuards(self.run_dir, self.plan, self.allocation)
 
@@ -161,10 +203,14 @@ class RunLoop:
             visibility_s=self.visibility_s,
             proves=self.prover is not None,
         )
-        received = self.received(now)
-        self.events += [begin, *received]
-        if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
-            self.prover.start()
+        problems = allocation_problems(self.plan, self.allocation, now)
+        self.events += [begin, to_event(self.allocation, problems, now)]
+        if misfits := [each for each in problems if each.level == "error"]:
+            self.events.append(unstarted_verdict(misfits, now))
+        else:
+            self.events += plan_stop(self.plan, self.allocation, now)
+            if self.prover is not None:
+                self.prover.start()
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -176,22 +222,11 @@ class RunLoop:
                 return
             self.listen()
 
-    def received(self, now: float) -> list[Event]:
-        """What the run has, and when it is to be stopped; or the verdict, where that is less than the plan needs."""
-        job = self.allocation
-        problems = allocation_problems(self.plan, job, now)
-        notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
-        events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
-        if errors := [each for each in problems if each.level == "error"]:
-            reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
-            return [*events, RunFinished(now, "failed", EXIT_RUN_FAILED, reason, "")]
-        return [*events, *plan_stop(self.plan, job, now)]
-
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
         try:
             if self.state.finished is None:
-                self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
+                self.finish(abandoned_verdict(reason, self.clock.now()))
                 self.take_events()
         finally:
             if self.prover is not None:
@@ -230,8 +265,8 @@ class RunLoop:
                 self.processes.end(name, self.folder(name))
             case RestartStages(stages=stages):
                 self.restart(stages)
-            case StandIn(stage=name, streams=streams):
-                self.stand_in(name, streams)
+            case ReplaceReader(stage=name, streams=streams):
+                self.replace_reader(name, streams)
             case RecordEvent(event=event):
                 self.write(event)
             case FinishRun(event=event):
@@ -297,52 +332,70 @@ class RunLoop:
         """The folder of the present attempt of a stage."""
         return attempt_dir(self.run_dir, name, self.state.stages[name].attempt)
 
-    def stand_in(self, name: str, streams: Iterable[str]) -> None:
+    def replace_reader(self, name: str, streams: Iterable[str]) -> None:
         """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
         for stream in streams:
-            folder = stage_dir(self.run_dir, name) / "stand-in"
+            folder = stage_dir(self.run_dir, name) / "replacement"
             with contextlib.suppress(OSError):
                 folder.mkdir(exist_ok=True)
                 process = stand_in(self.plan, self.plan.stage(name), stream, folder)
                 self.processes.start(process)
-                self.stand_ins[process.name] = folder
+                self.replacements[process.name] = folder
 
-    def collect_stand_ins(self, ended: Collection[str]) -> list[str]:
-        """The names of those that are none, of what has ended."""
-        found = self.stand_ins.keys() & set(ended)
+    def collect_replacements(self, ended: Collection[str]) -> list[str]:
+        """Of what has ended, what is no replacement of a reader."""
+        found = self.replacements.keys() & set(ended)
         for name in found:
-            self.processes.collect(name, self.stand_ins.pop(name))
+            self.processes.collect(name, self.replacements.pop(name))
         return [name for name in ended if name not in found]
 
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""
         now = self.clock.now()
         due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
-        ended = self.collect_stand_ins(self.processes.wait(due - now))
+        ended = self.collect_replacements(self.processes.wait(due - now))
         now = self.clock.now()
+        self.take_requests(now)
+        self.take_answers(now)
+        # Counts come before exits, and those of a stage that has ended with those of its neighbours.
+        if now - self.polled >= POLL_S:
+            self.polled = now
+            self.observe(now)
+        self.events += self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now)
+        self.take_ends(ended, now)
+        self.events.append(Tick(now))
+
+    def take_requests(self, now: float) -> None:
+        """What signals and the control file ask for."""
         self.events += [Interrupted(now, name) for name in self.signals.take()]
         if now - self.asked >= CONTROL_S:
             self.asked = now
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+
+    def take_answers(self, now: float) -> None:
+        """What the scheduler has said of the job, and the proof of the placement has found."""
         if (answer := self.scheduler.take()) is not None:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
             self.processes.unwatch(self.prover.finished)
             self.events.append(proof.to_event(now))
             self.rank_watch = proof.rank_watch()
-        # Counts come before exits, and those of a stage that has ended with those of its neighbours.
-        if now - self.polled >= POLL_S:
-            self.polled = now
-            self.processes.end_lost(now)
-            if self.guards is not None:
-                self.events += self.guards.poll(now)
-                if self.rank_watch is not None:
-                    self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
-            turns = self.followed.next_turns()
-            self.events += self.followed.poll(turns, now)
-            self.sample_cpu(turns, now)
-            self.look_for_strangers(now)
-        self.events += self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now)
+
+    def observe(self, now: float) -> None:
+        """What can only be found by looking: nodes and their ranks, records of the stages, CPU time, connections."""
+        self.processes.end_lost(now)
+        if self.guards is not None:
+            self.events += self.guards.poll(now)
+            if self.rank_watch is not None:
+                self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
+        turns = self.followed.next_turns()
+        self.events += self.followed.poll(turns, now)
+        self.sample_cpu(turns, now)
+        self.look_for_strangers(now)
+
+    def take_ends(self, ended: Iterable[str], now: float) -> None:
+        """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
+        those of these processes."""
         for stage, ending in self.launches.poll():
             self.take_end(now, stage, ending)
         for stage, (since, ending) in list(self.leaving.items()):
@@ -352,7 +405,6 @@ class RunLoop:
             ending = self.processes.collect(name, launch.process.folder if launch else self.folder(name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
                 self.take_end(now, stage, its)
-        self.events.append(Tick(now))
 
     def stages_of(self, processes: Iterable[str]) -> list[str]:
         """The stages that these processes run."""

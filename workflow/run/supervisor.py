@@ -8,34 +8,26 @@ The loop runs in a thread of its own: whoever shows the run may be as slow as a 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
-from workflow.formatting import duration
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
-from workflow.run.job_nodes import claimed_nodes
-from workflow.run.job_record import JobRecord, read_job
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Heartbeat, Liveness, examine_leases, has_lease, read_lease
-from workflow.run.newest_state import NewestState
-from workflow.run.processes.process_reaper import write_verdict
+from workflow.run.control.lease import Heartbeat
+from workflow.run.control.missing_verdict import record_failed_start, was_taken
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation, read_filled_plan
-from workflow.run.run_loop import RunLoop
-from workflow.run.state import RunState
-from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
-from workflow.site.discover import discover_allocation
+from workflow.run.records.job_record import read_job
+from workflow.run.records.run_directory import has_started, read_filled_plan
+from workflow.run.run_allocation import claimed_nodes, find_allocation, with_planned_end
+from workflow.run.run_loop import NewestState, RunLoop
+from workflow.run.state.run_state import RunState
 
 
 def supervise(
@@ -52,15 +44,15 @@ def supervise(
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
-    received = _received() if allocation is None else allocation
+    found = find_allocation() if allocation is None else allocation
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    received = with_planned_end(received, plan, read_job(run_dir), time.time())
-    nodes = claimed_nodes(run_dir, plan, received) if shares_job else contextlib.nullcontext(received)
-    with Heartbeat(run_dir), Signals() as signals, nodes as received:
+    found = with_planned_end(found, plan, read_job(run_dir), time.time())
+    nodes = claimed_nodes(run_dir, plan, found) if shares_job else contextlib.nullcontext(found)
+    with Heartbeat(run_dir), Signals() as signals, nodes as granted:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
-        work = (run_dir, plan, received, signals, newest)
+        work = (run_dir, plan, granted, signals, newest)
         thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
         thread.start()
         try:
@@ -71,14 +63,6 @@ def supervise(
             newest.close()
             if newest.error is not None:  # also when the caller closes the generator
                 raise newest.error
-
-
-def _received() -> Allocation:
-    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
-    try:
-        return discover_allocation()
-    except WfError as error:
-        return Allocation("local", "", (), notes=(error.message,))
 
 
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
@@ -108,76 +92,17 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
     run_dir = Path(arguments[0]).absolute()
-    taken_before, received = was_taken(run_dir), _received()
+    taken_before, found = was_taken(run_dir), find_allocation()
     try:
-        with contextlib.closing(supervise(run_dir, received, shares_job=True)) as run:
+        with contextlib.closing(supervise(run_dir, found, shares_job=True)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))
-        record_failed_start(run_dir, error, received, taken_before)
+        record_failed_start(run_dir, error, found, taken_before)
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED
     return states[-1].finished.exit_code if states and states[-1].finished else EXIT_RUN_FAILED
-
-
-def with_planned_end(received: Allocation, plan: Plan, job: JobRecord | None, now: float) -> Allocation:
-    """The allocation of a run that begins now, with an end if this is the job that was submitted for the run.
-
-    Such a job has the walltime that the plan asks for, and the supervisor is the first that it executes. `now`: Unix
-    seconds. Of any other job nothing is guessed.
-    """
-    if received.end_time is not None or plan.allocation is None or job is None or job.scheduler != received.source:
-        return received
-    walltime_s = plan.allocation.walltime_s
-    note = f"the end of the job is estimated: the requested walltime of {duration(walltime_s)}, from now on"
-    return dataclasses.replace(received, end_time=now + walltime_s, notes=(*received.notes, note))
-
-
-def was_taken(run_dir: Path) -> bool:
-    """Whether a supervisor has worked on this run before."""
-    return has_lease(run_dir) or has_started(run_dir)
-
-
-def record_failed_start(
-    run_dir: Path, error: WfError, received: Allocation, taken_before: bool, environ: Mapping[str, str] = os.environ
-) -> None:
-    """Write the verdict of a run that could not be taken, unless another supervisor works on it or has ended it.
-
-    One whose supervisor has died is not taken again. That the scheduler has started its job a second time is its
-    verdict; any other second start is a mistake of its own, and the run stays as it is.
-    """
-    if not (run_dir / PLAN_FILE).exists() or read_brief(run_dir).finished is not None:
-        return
-    with contextlib.suppress(OSError):
-        if taken_before or _is_taken_by_another(run_dir):
-            (lives,) = examine_leases([run_dir])
-            if which := _requeue(run_dir, received, environ):
-                write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _requeued(lives, which), "requeued")
-            return
-        reason = "; ".join(problem.message for problem in error.problems)
-        write_verdict(str(run_dir), "failed", error.exit_code, reason, time.time())
-
-
-def _is_taken_by_another(run_dir: Path) -> bool:
-    """Of two supervisors that started at once, the other one has the lease."""
-    lease = read_lease(run_dir)
-    return has_lease(run_dir) and (lease is None or not lease.is_own)
-
-
-def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
-    """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
-    scheduler = scheduler_named(received.source) if received.source in SCHEDULERS else None
-    restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
-    before, ordered = read_allocation(run_dir), read_job(run_dir)
-    jobs = {found.job for found in (before, ordered) if found is not None and found.job}
-    if not received.job or (restarts == "0" and received.job not in jobs):
-        return ""
-    return f"job {received.job}" + (f" (restart {restarts})" if restarts != "0" else "")
-
-
-def _requeued(lives: Liveness, which: str) -> str:
-    return f"{lives.text}, and the scheduler has requeued {which}: a run is not started again"
 
 
 if __name__ == "__main__":

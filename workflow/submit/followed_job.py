@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from workflow.plan.plan_model import Plan
-from workflow.run.follow import follow
-from workflow.run.job_record import JobRecord
-from workflow.run.lease import examine_leases, has_lease
-from workflow.run.state import RunState
+from workflow.run.control.follow import follow
+from workflow.run.control.lease import examine_leases, has_lease
+from workflow.run.records.job_record import JobRecord
+from workflow.run.state.run_state import RunState
 from workflow.submit.job_watch import JobWatch, settle_job, write_job_verdict
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.errors import RunError
-from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import has_lease
+from workflow.run.control.lease import has_lease
+from workflow.run.records.job_record import JobRecord, write_job
 from workflow.schedulers.job_questions import cancel_job, find_job
 from workflow.schedulers.scheduler_query import QueryError
 from workflow.schedulers.schedulers import scheduler_named

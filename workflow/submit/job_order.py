@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
-from workflow.run.detached import OUTPUT_FILE
+from workflow.run.control.detached import OUTPUT_FILE
 from workflow.schedulers.scheduler import JobOrder
 from workflow.site.site_model import Site
 

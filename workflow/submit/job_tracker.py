@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.run.job_record import JobRecord
+from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.scheduler import JobWord
 from workflow.schedulers.schedulers import scheduler_named

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.job_end_file import JobEnd, read_job_end
-from workflow.run.detached import OUTPUT_FILE
-from workflow.run.job_record import JobRecord, write_job
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Liveness, examine_leases, lost_lease
+from workflow.run.control.detached import OUTPUT_FILE
+from workflow.run.control.lease import Liveness, examine_leases, lost_lease
+from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.run_brief import read_brief
-from workflow.run.verdict.scheduler_words import job_text
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.job_record import JobRecord, write_job
+from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
@@ -86,10 +86,10 @@ def settle_job(
     while True:
         tracker = watch.look()
         lives = dead or examine_leases([run_dir])[0]
-        if lives.alive or read_brief(run_dir).finished is not None:
+        if lives.alive or read_start_and_verdict(run_dir).finished is not None:
             return tracker.text
         if (by_guard := read_job_end(run_dir)) is not None:
-            write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
+            write_missing_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
             return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
             if write_job_verdict(run_dir, tracker, end, lives):
@@ -114,7 +114,9 @@ def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liven
     """Write the verdict of a run whose job has ended without one. Returns whether it was written: not while its
     supervisor lives. Raises OSError."""
     if (by_guard := read_job_end(run_dir)) is not None:  # the scheduler says only that it was cancelled
-        return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
+        return write_missing_verdict(
+            run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost"
+        )
     why = "before its supervisor started" if lives.lease is None else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
     text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")
@@ -122,5 +124,5 @@ def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liven
     if cause:
         text = f"{job_text(tracker.job.job, cause)}: {text}"
     if cause == "cancelled":  # somebody wanted it to end, as by Ctrl-C
-        return write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, text, cause)
-    return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, text, cause or "")
+        return write_missing_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, text, cause)
+    return write_missing_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, text, cause or "")

@@ -12,9 +12,9 @@ from pathlib import Path
 from workflow import __version__
 from workflow.errors import EXIT_BAD_INPUT, RunError
 from workflow.plan.plan_model import Plan
-from workflow.run.detached import supervisor_command
-from workflow.run.job_record import JobRecord, write_job
+from workflow.run.control.detached import supervisor_command
 from workflow.run.processes.process_reaper import write_verdict
+from workflow.run.records.job_record import JobRecord, write_job
 from workflow.schedulers.job_questions import find_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.schedulers import scheduler_named

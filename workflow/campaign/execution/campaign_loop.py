@@ -22,8 +22,8 @@ from workflow.errors import RunError
 from workflow.formatting import duration
 from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import GitState, StartContext
-from workflow.run.control_requests import Control
-from workflow.run.lease import Lease
+from workflow.run.control.lease import Lease
+from workflow.run.records.control_requests import Control
 from workflow.site.site_model import Site
 from workflow.spec.user_paths import exists
 

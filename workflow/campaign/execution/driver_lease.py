@@ -23,10 +23,10 @@ from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
-from workflow.run.control_requests import Control, ControlRequests
-from workflow.run.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
+from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.signals import Signals
+from workflow.run.records.control_requests import Control, ControlRequests
 
 # How often the files are read.
 LOOK_S = 1.0

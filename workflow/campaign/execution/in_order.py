@@ -13,7 +13,7 @@ from workflow.campaign.execution.repetition import StartedAttempt, run_repetitio
 from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.provenance.collect import to_provenance
-from workflow.run.control_requests import Control
+from workflow.run.records.control_requests import Control
 
 
 class InOrder:

@@ -15,12 +15,12 @@ from workflow.campaign.planning.job_allocation import job_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
 from workflow.provenance.collect import to_provenance
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import Control, send_request
-from workflow.run.job_record import JobRecord, read_job
-from workflow.run.lease import LeaseWatch, has_lease
-from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import create_run_dir, read_filled_plan
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.control.lease import LeaseWatch, has_lease
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.job_record import JobRecord, read_job
+from workflow.run.records.run_directory import create_run_dir, read_filled_plan
 from workflow.schedulers.job_questions import cancel_job
 from workflow.schedulers.scheduler_query import QueryError
 from workflow.submit.job_watch import JobWatch, write_job_verdict
@@ -160,7 +160,7 @@ class JobEach:
 def _has_ended(each: _SubmittedRepetition) -> bool:
     """Whether the run has a verdict; it gets one here when its job has ended without it."""
     run_dir = each.start.run_dir
-    if read_brief(run_dir).finished is not None:
+    if read_start_and_verdict(run_dir).finished is not None:
         return True
     lives = each.lease.look(time.monotonic())
     tracker = each.watch.look(ask=not (has_lease(run_dir) and lives.alive))
@@ -171,7 +171,7 @@ def _has_ended(each: _SubmittedRepetition) -> bool:
 
 def _attempt(each: _SubmittedRepetition) -> Attempt:
     """What it is in the ledger."""
-    brief = read_brief(each.start.run_dir)
+    brief = read_start_and_verdict(each.start.run_dir)
     wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
     # Its job may have waited for hours: whether trials were interleaved depends on when they ran.
     start = each.start if brief.started is None else replace(each.start, t=brief.started.t)

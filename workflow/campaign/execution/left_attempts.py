@@ -15,14 +15,14 @@ from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.ledger import Attempt, History, OpenAttempt, Repetition
 from workflow.errors import EXIT_INTERRUPTED, RunError
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import send_request
-from workflow.run.job_record import read_job
-from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import Liveness, examine_leases
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.control.lease import Liveness, examine_leases
+from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.processes.process_reaper import end_members
-from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import PLAN_FILE, read_filled_plan
+from workflow.run.records.control_requests import send_request
+from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.job_record import read_job
+from workflow.run.records.run_directory import PLAN_FILE, read_filled_plan
 
 _PAUSE_S = 0.1
 NEVER_BEGAN = "the campaign was killed before this run began"
@@ -50,7 +50,9 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
 
     Raises RunError in the end, for those that did not end, or whose verdict cannot be written; they are left out.
     """
-    open_runs = [each for each in left if _has_plan(each) and read_brief(each.start.run_dir).finished is None]
+    open_runs = [
+        each for each in left if _has_plan(each) and read_start_and_verdict(each.start.run_dir).finished is None
+    ]
     leases = examine_leases([each.start.run_dir for each in open_runs])
     goes_on = []
     for each, lives in zip(open_runs, leases, strict=True):
@@ -73,7 +75,7 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
         elif not _has_plan(each):
             yield each, _never_began(each.start)
         else:
-            end = read_brief(each.start.run_dir).t or each.start.t
+            end = read_start_and_verdict(each.start.run_dir).t or each.start.t
             yield each, to_attempt(each.start, max(0.0, end - each.start.t))
     if stubborn:
         texts = "; ".join(str(error) for error in stubborn.values())
@@ -84,25 +86,25 @@ def _end_run(run_dir: Path, lives: Liveness, begin: float) -> None:
     """`begin`: when it was asked to stop, if it lives."""
     if lives.alive:
         lives = _await_end(run_dir, begin + read_filled_plan(run_dir).deadlines.stop + REACTION_S)
-    if read_brief(run_dir).finished is not None:
+    if read_start_and_verdict(run_dir).finished is not None:
         return
     if lives.lease is not None:
         end_members(lives.lease.run_dir)
     why = "its campaign was killed" + (f", and {lives.text}" if lives.lease is not None else " before it started")
     try:
-        write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, why)
+        write_missing_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, why)
     except OSError as error:
         raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
 
 
 def _await_end(run_dir: Path, deadline: float) -> Liveness:
     """Wait for the end of a run that was asked to stop. Raises RunError when it does not come."""
-    while read_brief(run_dir).finished is None:
+    while read_start_and_verdict(run_dir).finished is None:
         if time.monotonic() > deadline:
             break
         time.sleep(_PAUSE_S)
     (lives,) = examine_leases([run_dir])
-    if lives.alive and lives.lease is not None and read_brief(run_dir).finished is None:
+    if lives.alive and lives.lease is not None and read_start_and_verdict(run_dir).finished is None:
         where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
         text = f"{run_dir.name} was left by a killed campaign, and {where} has not stopped it"
         raise RunError(text, f"wf cancel --now {run_dir}")

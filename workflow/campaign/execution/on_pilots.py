@@ -28,9 +28,9 @@ from workflow.formats.json_lines import read_json_lines
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import is_same_host
-from workflow.run.cancellation import REACTION_S
-from workflow.run.control_requests import Control, send_request
-from workflow.run.events_file import EVENTS_FILE
+from workflow.run.control.cancellation import REACTION_S
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.events_file import EVENTS_FILE
 
 # So often pilots are looked at, and requests to stop are read.
 _LOOK_S = 0.25

@@ -35,10 +35,10 @@ from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import AllocationPlan
 from workflow.provenance.provenance_model import HostContext, StartContext
-from workflow.run.detached import OUTPUT_FILE
-from workflow.run.job_record import JobRecord
-from workflow.run.lease import Lease
+from workflow.run.control.detached import OUTPUT_FILE
+from workflow.run.control.lease import Lease
 from workflow.run.observe.sst_log import last_lines
+from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.job_questions import cancel_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.scheduler_query import QueryError

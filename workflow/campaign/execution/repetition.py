@@ -29,13 +29,12 @@ from workflow.report.read.run_states import keep_expectations
 from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
-from workflow.run.control_requests import Control, send_request
-from workflow.run.events_file import EVENTS_FILE
 from workflow.run.proof.probe_launch import LOOKING_NODES
 from workflow.run.proof.proof_model import PROOF_FILE
-from workflow.run.run_directory import PipelineText, create_run_dir
+from workflow.run.records.control_requests import Control, send_request
+from workflow.run.records.events_file import EVENTS_FILE
+from workflow.run.records.run_directory import PipelineText, create_run_dir, written_data
 from workflow.run.supervisor import supervise
-from workflow.run.written_data import written_data
 from workflow.site.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
@@ -230,7 +229,7 @@ def introduce(_: object) -> tuple[Allocation, HostContext]:
 
     Raises WfError where the job does not name its hosts.
     """
-    import workflow.run.nodes.node_guards
+    import workflow.run.nodes.guards
     import workflow.run.proof.prove  # noqa: F401
 
     return discover_allocation(), host_context()

@@ -36,7 +36,7 @@ from workflow.plan.read_plan import read_plan
 from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.page_sections import KeyFact, PipelineDrawing, pipeline_drawing
-from workflow.run.run_directory import PLAN_FILE
+from workflow.run.records.run_directory import PLAN_FILE
 
 PICTURES = "pictures"
 

@@ -29,7 +29,7 @@ from workflow.plan.plan_model import ExpectationPlan
 from workflow.report.build.met_expectations import judge, violations
 from workflow.report.report_model import ExpectationPart
 from workflow.report_figures import OWN, to_figure_name
-from workflow.run.run_directory import RUNS
+from workflow.run.records.run_directory import RUNS
 from workflow.spec.suggest import did_you_mean, listing
 
 

@@ -23,7 +23,7 @@ from workflow.formatting import duration, percent, plural
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.build.timeline import ActivitySpan, cpu_shares, shares, stage_spans
 from workflow.report.read.run_records import Records
-from workflow.run.state import StageState
+from workflow.run.state.run_state import StageState
 
 WAITS_MUCH = 0.05
 STANDARD_ERRORS = 3.0

@@ -10,8 +10,7 @@ from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, m
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_logs import last_error_lines
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
-from workflow.run.verdict.stall_detection import present_warnings
-from workflow.run.verdict.unended_stages import late_ends
+from workflow.run.verdict.stall_detection import late_ends, present_warnings
 
 
 def make_report(records: Records) -> Report:

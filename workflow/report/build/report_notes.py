@@ -8,8 +8,8 @@ from workflow.plan.plan_model import Plan
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, StreamPart
-from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
-from workflow.run.lifecycle_events import RestartDecided, StageSilent
+from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
+from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 from workflow.spec.suggest import listing
@@ -20,9 +20,9 @@ TOLERANCE = 1.05
 
 def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     """All notes, those on missing or broken records first."""
-    received = records.state.received
+    allocation = records.state.allocation
     return [
-        *([] if received is None else received.notes),
+        *([] if allocation is None else allocation.notes),
         *_silences(records),
         *shortages(records),
         *_without_metrics(records),

@@ -18,8 +18,8 @@ from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_metrics import StageMetrics, StepRecord, number_of_steps
 from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StreamPart
-from workflow.run.state import EndState, RunState, StageState
-from workflow.run.stream_rates import bytes_moved, throughput, transfer_rate
+from workflow.run.state.run_state import EndState, RunState, StageState
+from workflow.run.state.stream_rates import bytes_moved, throughput, transfer_rate
 from workflow.run.verdict.transport_check import transport_of
 
 Interval = tuple[float, float]  # (begin, end), Unix seconds

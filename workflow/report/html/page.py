@@ -38,7 +38,7 @@ from workflow.report.show.report_tables import (
     stream_table,
 )
 from workflow.report.show.run_in_words import compression_lines, fault_text, limit_lines, note_lines, total_text
-from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
+from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE
 
 SIGNS = {
     "succeeded": "✓",

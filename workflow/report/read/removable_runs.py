@@ -12,9 +12,9 @@ from pathlib import Path
 from workflow.formatting import duration
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
-from workflow.run.lease import may_be_written
-from workflow.run.run_directory import PLAN_FILE
-from workflow.run.run_removal import RunContents, find_inside, look_into
+from workflow.run.control.lease import may_be_written
+from workflow.run.records.run_directory import PLAN_FILE
+from workflow.run.records.run_removal import RunContents, find_inside, look_into
 
 ENDED: tuple[RunVerdict, ...] = ("succeeded", "failed", "interrupted", "stopped")
 """The states of runs that have a verdict."""

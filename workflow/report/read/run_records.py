@@ -15,13 +15,21 @@ from workflow.plan.plan_model import Plan
 from workflow.report.read.run_states import read_expectations
 from workflow.report.read.stage_metrics import StageMetrics, join_attempts, read_metrics, read_own_figures
 from workflow.report.report_model import ExpectationPart
-from workflow.run.events import Event, StageCpu, StageExited, StagesRestarted, StageStarted, StreamProgress, Tick
-from workflow.run.events_file import read_events
 from workflow.run.proof.proof_model import PROOF_FILE
-from workflow.run.run_directory import attempt_dir, read_filled_plan
-from workflow.run.run_notes import RunNotes, read_notes
-from workflow.run.state import EndKey, RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.records.events_file import read_events
+from workflow.run.records.run_directory import attempt_dir, read_filled_plan
+from workflow.run.records.run_notes import RunNotes, read_notes
+from workflow.run.state.events import (
+    Event,
+    StageCpu,
+    StageExited,
+    StagesRestarted,
+    StageStarted,
+    StreamProgress,
+    Tick,
+)
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import EndKey, RunState, initial_state
 
 if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast

@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.report_model import ExpectationPart, Report, RunLine, RunVerdict, StagePart
-from workflow.run.job_record import JobRecord, read_job, received_job
-from workflow.run.lease import Liveness, examine_leases
+from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import born_ticks
-from workflow.run.run_brief import RunBrief, read_brief
-from workflow.run.run_directory import PLAN_FILE, RUNS
-from workflow.run.run_notes import read_notes
+from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
+from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
+from workflow.run.records.run_directory import PLAN_FILE, RUNS
+from workflow.run.records.run_notes import read_notes
 
 
 def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
@@ -38,18 +38,18 @@ def tagged_runs(run_dirs: Sequence[Path], tags: Sequence[str]) -> list[Path]:
 
 def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
     """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead."""
-    briefs = [read_brief(run_dir) for run_dir in run_dirs]
+    briefs = [read_start_and_verdict(run_dir) for run_dir in run_dirs]
     open_runs = [run_dir for run_dir, brief in zip(run_dirs, briefs, strict=True) if brief.finished is None]
     lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
     # One whose supervisor does not live may have ended since its events were read.
-    again = {run_dir: read_brief(run_dir) for run_dir, its in lives.items() if not its.alive}
+    again = {run_dir: read_start_and_verdict(run_dir) for run_dir, its in lives.items() if not its.alive}
     return [
         _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir))
         for run_dir, brief in zip(run_dirs, briefs, strict=True)
     ]
 
 
-def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
+def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> RunLine:
     begin, end = brief.started, brief.finished
     started = begin.t if begin else None
     job = read_job(run_dir)
@@ -80,9 +80,9 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     )
 
 
-def _job_text(run_dir: Path, job: JobRecord | None, brief: RunBrief) -> str:
+def _job_text(run_dir: Path, job: JobRecord | None, brief: StartAndVerdict) -> str:
     if job is None:
-        return received_job(run_dir)
+        return job_of_allocation(run_dir)
     # The verdict of a submission that the scheduler has refused: no job of that name exists.
     refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
     return "not submitted" if refused else job.text
@@ -125,7 +125,7 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     stages = [_bereft(stage, lives) for stage in report.stages]
     left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
     reason = lives.text + (f"; still running: {left}" if left else "")
-    if job is None and (received := received_job(run_dir)):
+    if job is None and (received := job_of_allocation(run_dir)):
         reason += f"; {received} may hold its nodes until its time limit: end it if you do not need it"
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
 
@@ -134,7 +134,7 @@ def is_over(run_dir: Path, lives: Liveness) -> bool:
     """Whether nobody works on a run any more; cheap enough to ask often. A run that never started is over, unless its
     job waits."""
     if lives.alive or (lives.lease is None and read_job(run_dir) is not None):
-        return read_brief(run_dir).finished is not None
+        return read_start_and_verdict(run_dir).finished is not None
     return True
 
 

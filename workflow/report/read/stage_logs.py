@@ -15,10 +15,10 @@ from pathlib import Path
 from workflow.errors import RunError
 from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_states import is_over
-from workflow.run.lease import LeaseWatch
+from workflow.run.control.lease import LeaseWatch
 from workflow.run.observe.sst_log import is_chatter, last_lines
-from workflow.run.run_directory import attempt_dir, attempts
-from workflow.run.run_names import is_run
+from workflow.run.records.find_runs import is_run
+from workflow.run.records.run_directory import attempt_dir, attempts
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
 _NOTICES = [launcher.interrupt_notice for launcher in LAUNCHERS.values() if launcher.interrupt_notice is not None]

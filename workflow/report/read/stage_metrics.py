@@ -14,7 +14,7 @@ from workflow.formats.metrics_lines import check_metrics_version, end_of, read_p
 from workflow.formats.read_json import read_json
 from workflow.formats.sides import EndOfStream, Side
 from workflow.formats.versions import OtherVersionError
-from workflow.run.run_directory import OWN_FIGURES_FILE
+from workflow.run.records.run_directory import OWN_FIGURES_FILE
 
 _LATEST_S = 1e11
 

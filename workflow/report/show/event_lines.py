@@ -8,7 +8,7 @@ from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan
-from workflow.run.events import (
+from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
@@ -42,7 +42,7 @@ from workflow.run.events import (
     StreamTrouble,
     TransportFault,
 )
-from workflow.run.lifecycle_events import (
+from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
     Outcome,
@@ -55,8 +55,7 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.verdict.end_causes import kill_cause, loss_text, signal_text
-from workflow.run.verdict.scheduler_words import quoted
+from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
 from workflow.run.verdict.stall_detection import warning_text
 
 # They come all the time while a run goes on, and say how far it is, not that something has happened.

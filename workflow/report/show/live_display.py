@@ -31,8 +31,8 @@ from workflow.report.show.terminal import (
     print_plain,
     say,
 )
-from workflow.run.state import EndState, RunState, StageState
-from workflow.run.stream_rates import bytes_moved, throughput
+from workflow.run.state.run_state import EndState, RunState, StageState
+from workflow.run.state.stream_rates import bytes_moved, throughput
 from workflow.run.verdict.stall_detection import present_warnings, warning_text
 
 if TYPE_CHECKING:

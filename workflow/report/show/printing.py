@@ -265,7 +265,7 @@ def _show_measured(console: Console | PlainOutput, report: Report) -> None:
 
 
 def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:
-    from workflow.run.stream_rates import THROUGHPUT
+    from workflow.run.state.stream_rates import THROUGHPUT
 
     draw_table(console, stream_table(report, view))
     if any(stream.throughput for stream in report.streams):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workflow.report.report_model import AccuracyPart, Activity, Report, StagePart, StreamPart
-    from workflow.run.run_notes import RunNote
+    from workflow.run.records.run_notes import RunNote
 
 # With more streams than this their steps are not listed one by one.
 MOST_LISTED = 3

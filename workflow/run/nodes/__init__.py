@@ -1,1 +1,1 @@
-"""The guards of a run on the nodes of its allocation: what they see, and what they do without a supervisor."""
+"""The nodes of a run as its supervisor knows them: it starts their guards, and reads which of them are lost."""

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from workflow.formats.sides import EndOfStream
 from workflow.plan.plan_model import Plan
-from workflow.run.clock import bring_between
-from workflow.run.events import Event, RanksEnded
 from workflow.run.observe.progress_readers import Follower
+from workflow.run.state.events import Event, RanksEnded, bring_between
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25

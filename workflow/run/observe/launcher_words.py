@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workflow.formats.json_lines import Tail
 from workflow.launch.rank_ends import EndPattern, find_ends
-from workflow.run.events import RanksEnded
+from workflow.run.state.events import RanksEnded
 
 
 @dataclass

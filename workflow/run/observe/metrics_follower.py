@@ -10,7 +10,7 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import PROGRESS_FILE, check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream
 from workflow.formats.versions import OtherVersionError
-from workflow.run.events import (
+from workflow.run.state.events import (
     Event,
     RecordsLost,
     StageCut,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.plan.plan_model import EndPlan, StagePlan
-from workflow.run.events import Event, StreamTrouble
+from workflow.run.state.events import Event, StreamTrouble
 
 # ADIOS2's file engines append these to a name without a suffix. The contact file of SST has the suffix .sst.
 _SUFFIXES = ("", ".bp", ".h5")

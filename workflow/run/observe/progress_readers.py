@@ -13,7 +13,12 @@ from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.sides import EndOfStream, Side
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, StagePlan
-from workflow.run.events import (
+from workflow.run.observe.launcher_words import LauncherWords
+from workflow.run.observe.metrics_follower import MetricsFollower
+from workflow.run.observe.missed_stream import MissedStreams, another_stream
+from workflow.run.observe.sst_log import Fact, SstLog
+from workflow.run.observe.transport_faults import TransportFaultFollower
+from workflow.run.state.events import (
     Event,
     RanksEnded,
     StreamClosed,
@@ -25,12 +30,7 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.observe.launcher_words import LauncherWords
-from workflow.run.observe.metrics_follower import MetricsFollower
-from workflow.run.observe.missed_stream import MissedStreams, another_stream
-from workflow.run.observe.sst_log import Fact, SstLog
-from workflow.run.observe.transport_faults import TransportFaultFollower
-from workflow.run.state import visibility
+from workflow.run.state.run_state import visibility
 
 Poll = Callable[[float], Iterator[Event]]  # time now → what is new
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from workflow.formats.json_lines import Tail
-from workflow.run.events import Fault, TransportFault
+from workflow.run.state.events import Fault, TransportFault
 
 # The name of each group is the fault.
 _LINE = re.compile(

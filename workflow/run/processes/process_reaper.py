@@ -195,7 +195,7 @@ def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: floa
 
 
 def _run_time(events: Path) -> float:
-    """Unix seconds of the run's clock (`workflow.run.clock`), by its first event; of the wall clock without that."""
+    """Unix seconds of the run's clock (`state.events.Clock`), by its first event; of the wall clock without that."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
         return time.monotonic() + float(read_json(file.readline())["clock_offset_s"])
     return time.time()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.run.events import RanksEnded
+from workflow.run.state.events import RanksEnded
 
 
 @dataclass(frozen=True)

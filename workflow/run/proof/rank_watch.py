@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from workflow.core_set import parse_cores
 from workflow.formatting import plural
-from workflow.run.events import NodeRanks
-from workflow.run.nodes.node_watch import RankSeen
+from workflow.run.nodes.lost_nodes import RankSeen
 from workflow.run.proof.compare_placement import named_cores
 from workflow.run.proof.planned_ranks import PlannedStage
 from workflow.run.proof.probe_answers import NodeFound
+from workflow.run.state.events import NodeRanks
 
 # A rank has other cores while its launcher starts it.
 SETTLED_S = 2.0

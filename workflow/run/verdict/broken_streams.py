@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from workflow.formatting import plural
-from workflow.run.state import EndState, RunState, lets_go_on
+from workflow.run.state.run_state import EndState, RunState
+from workflow.run.verdict.failed_stages import others_go_on
 
 # For so long a reader must be left behind, in addition to the time that its records may need to become visible: what
 # it had taken when its writer was that far ahead is then known.
@@ -72,7 +73,7 @@ def _owed(state: RunState, writer: EndState) -> list[EndState]:
     return [
         reader for reader in state.readers(writer.stream)
         if reader.live and reader.closed is None and reader.opened is not None and reader.steps < writer.steps
-        and not reader.from_spool and not lets_go_on(state.plan, state.stages, reader.stage)
+        and not reader.from_spool and not others_go_on(state, reader.stage)
     ]  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
     """Whether a reader is to take each step, and its steps are seen when it does."""
     if not (writer.live and reader.live) or reader.opened is None or reader.closed is not None:
         return False
-    if not state.stages[reader.stage].runs or lets_go_on(state.plan, state.stages, reader.stage):
+    if not state.stages[reader.stage].runs or others_go_on(state, reader.stage):
         return False
     return _takes_all(state, writer, reader)
 

@@ -7,7 +7,7 @@ loop ends quietly, with exit code 0, when the writer died.
 from __future__ import annotations
 
 from workflow.plan.plan_model import EndPlan
-from workflow.run.state import EndState, RunState
+from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
 from workflow.run.verdict.end_causes import exit_text, loss_text
 

@@ -1,4 +1,7 @@
-"""How a stage ended, in words: by its exit, and by what its launcher and the scheduler said of its ranks. Pure."""
+"""How a stage, or the job of the run, ended, in words: by its exit, and by what its launcher and the scheduler said.
+
+Pure. The meaning of a scheduler's output is in the scheduler's module.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import signal as signals
 from collections.abc import Sequence
 
 from workflow.formatting import size
-from workflow.launch.rank_ends import EndCause
-from workflow.run.events import NodeLost, RanksEnded, StageKilled
-from workflow.run.state import StageState
+from workflow.launch.rank_ends import EndCause, SchedulerCause
+from workflow.run.state.events import NodeLost, RanksEnded, SchedulerSaid, StageKilled
+from workflow.run.state.run_state import StageState
 
 # What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
 OUTER: frozenset[EndCause] = frozenset(
@@ -26,6 +29,13 @@ _TEXTS: dict[EndCause, str] = {
     "time_limit": "was ended by the scheduler at its time limit",
     "cancelled": "was cancelled from outside this run",
     "not_started": "could not be started",
+}
+_JOB_TEXTS: dict[SchedulerCause, str] = {
+    "cancelled": "was cancelled",
+    "node_lost": "lost a node",
+    "out_of_memory": "ran out of memory",
+    "preempted": "was preempted",
+    "time_limit": "reached its time limit",
 }
 
 
@@ -147,3 +157,13 @@ def _used(facts: StageKilled) -> str:
         return ""
     limit = f" of {size(facts.limit_bytes)}" if facts.limit_bytes else ""
     return f"; its largest process had used {size(facts.peak_bytes)}{limit}"
+
+
+def job_text(job: str, cause: SchedulerCause) -> str:
+    """`job 12 was preempted`."""
+    return f"job {job} {_JOB_TEXTS[cause]}"
+
+
+def quoted(said: SchedulerSaid) -> str:
+    """The scheduler's own words."""
+    return f"the scheduler says `{said.raw or said.state}`"

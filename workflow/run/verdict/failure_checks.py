@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workflow.run.events import Event, StreamTransport, StreamTrouble, TransportFault
-from workflow.run.lifecycle_events import Deadline
-from workflow.run.state import RunState
+from workflow.run.state.events import Event, StreamTransport, StreamTrouble, TransportFault
+from workflow.run.state.lifecycle_events import Deadline
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
-from workflow.run.verdict.stall_detection import Silences, find_stalls
-from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
+from workflow.run.verdict.failed_stages import can_be_ended, tolerated_failures
+from workflow.run.verdict.stall_detection import Silences, find_stalls, find_unended
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
-from workflow.run.verdict.unended_stages import find_unended
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 # Of `deadlines.start`: until then a tap has to open its stream.
@@ -125,7 +124,7 @@ def opening_stages(state: RunState) -> Iterator[tuple[str, float]]:
 
     Those that have waited for a tap which was ended, or has failed, have their time from then on.
     """
-    freed = [state.stages[name].failed or 0.0 for name in failed_taps(state)]
+    freed = [state.stages[name].failed or 0.0 for name in tolerated_failures(state)]
     for name in state.stages:
         stage = state.stages[name]
         if stage.status == "starting" and stage.started is not None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.run.events import NODE_LOST_S
-from workflow.run.state import EndState, RunState, StageState
+from workflow.run.state.events import NODE_LOST_S
+from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
-from workflow.run.verdict.tap_failures import failed_taps
+from workflow.run.verdict.failed_stages import tolerated_failures
 
 # A writer whose ranks are gone, or that its reader has lost, will end: its launcher, or the program on its way out,
 # needs no longer than this. After that the reader is blamed.
@@ -30,7 +30,7 @@ def blame(state: RunState) -> str:
     a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first. But first of
     all it is one that was ended from outside, by what was said of its ranks: no writer does that to its reader.
     """
-    spare = failed_taps(state)
+    spare = tolerated_failures(state)
     failed = [stage for stage in state.stages.values() if stage.status == "failed" and stage.name not in spare]
     failed = [stage for stage in failed if not stage.through] or failed
     names = {stage.name for stage in failed}

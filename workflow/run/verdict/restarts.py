@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 
 from workflow.formatting import duration, plural
-from workflow.run.lifecycle_events import RestartDecided
-from workflow.run.state import RunState
+from workflow.run.state.lifecycle_events import RestartDecided
+from workflow.run.state.run_state import RunState
 
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

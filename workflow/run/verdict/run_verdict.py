@@ -1,21 +1,23 @@
 """The verdict on a run: its state, its cause and the stage that it began with, whatever was known when it was stopped.
 
-Pure. What is certain from outside comes before what a stage seems to have done: a lost node, then the words of the
-scheduler on the whole job, then the stage that was found first.
+Pure. All verdicts of a supervisor are made here; those on runs without one, in `control.missing_verdict`. What is
+certain from outside comes before what a stage seems to have done: a lost node, then the words of the scheduler on the
+whole job, then the stage that was found first.
 """
 
 from __future__ import annotations
 
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
+from collections.abc import Sequence
+
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED, Problem
 from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
-from workflow.run.events import NodeLost
-from workflow.run.lifecycle_events import RunCause, RunFinished
-from workflow.run.state import RunState
+from workflow.run.state.events import NodeLost
+from workflow.run.state.lifecycle_events import RunCause, RunFinished
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
-from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
+from workflow.run.verdict.end_causes import OUTER, first_end, job_text, loss_text, quoted
+from workflow.run.verdict.failed_stages import required_failures
 from workflow.run.verdict.failure_origin import live_writers
-from workflow.run.verdict.scheduler_words import job_text, quoted
-from workflow.run.verdict.tap_failures import required_failures
 from workflow.run.verdict.transport_check import with_transport
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
@@ -44,12 +46,23 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, state.culprit, state.cause, words)
 
 
+def unstarted_verdict(problems: Sequence[Problem], t: float) -> RunFinished:
+    """The verdict on a run that does not start because its allocation has less than the plan needs."""
+    reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in problems)
+    return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, "")
+
+
+def abandoned_verdict(reason: str, t: float) -> RunFinished:
+    """The verdict on a run whose supervisor ends before it: by an error of its own, or because its caller left."""
+    return RunFinished(t, "interrupted", EXIT_INTERRUPTED, reason, "")
+
+
 def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
     """What has ended the whole job, and the words that say so; None where that is not known.
 
     While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
     """
-    said, source = state.scheduler, "" if state.received is None else state.received.source
+    said, source = state.scheduler, "" if state.allocation is None else state.allocation.source
     if source not in SCHEDULERS or not state.job or (said is None and state.interrupted != "SIGTERM"):
         return None
     scheduler, words = scheduler_named(source), [quoted(said)] if said is not None else []

@@ -1,6 +1,9 @@
-"""Finds stages that have made no step for too long. Pure.
+"""Finds stages that have made no step for too long, or have closed their streams and do not end. Pure.
 
 Only what can be seen counts: a stage that waits for one that cannot be seen looks like one that hangs.
+
+A stage that has closed its streams may hang in MPI_Finalize, in the teardown of a GPU, in a flush; or somebody has
+stopped it. One that uses CPU time works: it may write its own files. So an MPI that spins while it waits looks busy.
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.events import StrangeReader
-from workflow.run.lifecycle_events import StageSilent
-from workflow.run.state import EndState, RunState, RunWarning
-from workflow.run.verdict.tap_failures import tap_warnings
+from workflow.run.state.events import StrangeReader
+from workflow.run.state.lifecycle_events import StageSilent
+from workflow.run.state.run_state import EndState, RunState, RunWarning
+from workflow.run.verdict.failed_stages import failure_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
+
+# So long a stage may take to end after it has closed its streams, before `wf status` says so.
+LATE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def present_warnings(state: RunState) -> list[str]:
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
-    return [*(warning_text(warning) for warning in found), *tap_warnings(state)]
+    return [*(warning_text(warning) for warning in found), *failure_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
@@ -116,7 +122,7 @@ def _silence_since(state: RunState, name: str) -> float:
     # A writer that waits in close for its readers needs time to notice that they are done, or dead.
     readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
     left = [t for end in readers for t in (end.closed, state.stages[end.stage].exited)]
-    return _latest([*left, *(t for end in seen for t in (end.last_sign, end.due))])
+    return _latest([*left, *(t for end in seen for t in (end.last_sign, end.next_written))])
 
 
 def _latest(times: Iterable[float | None]) -> float:
@@ -130,3 +136,30 @@ def _is_clear(state: RunState, end: EndState) -> bool:
     others = state.readers(end.stream) if end.side == "write" else [state.writer(end.stream)]
     ended = all(other.closed is not None or state.stages[other.stage].exited is not None for other in others)
     return ended or (end.live and all(other.live for other in others))
+
+
+def idle_since(state: RunState) -> dict[str, float]:
+    """Stage that has closed its streams and runs → since when it has not been seen to use CPU time."""
+    return {
+        name: max(left, state.stages[name].worked or left)
+        for name in state.stages if name in state.going and (left := state.left_since(name)) is not None
+    }  # fmt: skip
+
+
+def find_unended(state: RunState, before: float, t: float) -> Iterator[Stall]:
+    """Those that have not been seen to use CPU time since before that time; `t` is now."""
+    for name, since in idle_since(state).items():
+        if since < before and not state.stages[name].is_over:
+            yield Stall(name, name, since, unended_text(state, name, t))
+
+
+def late_ends(state: RunState) -> list[str]:
+    """What to say of those that still run a while after closing their streams, if no warning speaks of them."""
+    left = {name: since for name in state.stages if (since := state.left_since(name)) is not None}
+    late = [name for name, since in left.items() if state.t - since > LATE_S and state.stages[name].silence is None]
+    return [unended_text(state, name, state.t) for name in late] if state.finished is None else []
+
+
+def unended_text(state: RunState, name: str, t: float) -> str:
+    """`md closed its streams 12 min ago and has not ended`."""
+    return f"{name} closed its streams {duration(t - (state.left_since(name) or t))} ago and has not ended"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workflow.run.state import EndState, RunState
+from workflow.run.state.run_state import EndState, RunState
 from workflow.sst_transports import TRANSPORTS, SstTransport, transport_of_plane
 
 _REASONS = {

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from workflow.run.events import StrangeReader
-from workflow.run.state import EndState, RunState
+from workflow.run.state.events import StrangeReader
+from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.wait_graph import Wait, WaitPath, circle_of, find_deadlock, find_path, turn_to_cause
 
 # A wait proves a deadlock only after it has lasted so long: until then the records of other stages may not be read yet.
-SETTLED_S = 3.0
+CONFIRMED_S = 3.0
 
 
 def diagnose(state: RunState, name: str, t: float) -> tuple[str, str]:
@@ -41,7 +41,7 @@ def deadlock(state: RunState, t: float) -> tuple[str, str] | None:
     Only what the programs report counts: each is inside a call that returns when the next one has acted, and the next
     one has reported that it has not.
     """
-    graph = {stage: list(_reported_waits(state, stage, t - SETTLED_S)) for stage in state.stages}
+    graph = {stage: list(_reported_waits(state, stage, t - CONFIRMED_S)) for stage in state.stages}
     circle = find_deadlock(graph, list(state.stages))
     if circle is None:
         return None
@@ -50,10 +50,10 @@ def deadlock(state: RunState, t: float) -> tuple[str, str] | None:
     return cause, f"deadlock: {said}: {_members(circle)} wait for each other{_neglect(state, cause)}"
 
 
-def next_settled(state: RunState, t: float) -> float | None:
-    """When the next reported wait will have lasted for `SETTLED_S`; None: none will."""
+def next_deadlock_check(state: RunState, t: float) -> float | None:
+    """When the next reported wait will have lasted for `CONFIRMED_S`; None: none will."""
     begun = (end.waiting for end in state.ends.values() if end.waiting is not None)
-    return min((since + SETTLED_S for since in begun if since + SETTLED_S > t), default=None)
+    return min((since + CONFIRMED_S for since in begun if since + CONFIRMED_S > t), default=None)
 
 
 def _graph_from(state: RunState, name: str) -> dict[str, tuple[Wait, ...]]:
@@ -221,9 +221,9 @@ def _step_wait(state: RunState, end: EndState) -> Wait | None:
 def _took_what_was_not_dropped(state: RunState, end: EndState) -> bool:
     """Of a tap: its relay has written nothing since its last step, and does not wait for it to take the rest either."""
     relay = state.writer(end.stream).stage
-    if state.plan.stage(relay).added != "relay" or end.due is None or end.last_step is None:
+    if state.plan.stage(relay).added != "relay" or end.next_written is None or end.last_step is None:
         return False
-    return end.due <= end.last_step and _rest_wait(state, relay) is None
+    return end.next_written <= end.last_step and _rest_wait(state, relay) is None
 
 
 def _computes(state: RunState, name: str, last: EndState) -> bool:

@@ -1,0 +1,74 @@
+"""Follows a run from another process, by its events and its lease, on any host that sees its directory: as states, or
+as the events themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from workflow.formats.json_lines import Tail
+from workflow.formats.lease_file import SILENCE_S
+from workflow.plan.plan_model import Plan
+from workflow.run.control.lease import LeaseWatch, has_lease
+from workflow.run.records.events_file import EVENTS_FILE, StoredEvent, reserved_verdict, to_stored
+from workflow.run.state.events import Tick
+from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import RunState, initial_state
+
+POLL_S = 0.5
+LEASE_LOOK_S = 1.0
+# So long the guard of a run may need to end what is left of it and to write the verdict.
+GUARD_S = 5.0
+
+
+def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
+    """The states of a run from now on, one every POLL_S, until it has a verdict or its supervisor has died.
+
+    `plan` has its run directory filled in. A run that nobody has started yields its first state until somebody does:
+    the caller decides for how long. The time of a state goes on between events. Raises RunError for events of a newer
+    version.
+    """
+    state = initial_state(plan)
+    taken = time.monotonic()
+    for new in follow_events(run_dir):
+        now = time.monotonic()
+        if new:
+            taken = now
+            state = fold(state, [stored.event for stored in new])
+        if state.finished is not None or state.started is None:
+            yield state
+        else:
+            yield fold(state, [Tick(state.t + now - taken)])
+
+
+def follow_events(run_dir: Path) -> Generator[list[StoredEvent], None, None]:
+    """The events of a run from its beginning on: every POLL_S those that are new, often none, until the verdict is
+    among them or its supervisor has died.
+
+    As with `follow`, the caller decides how long to wait for somebody who starts the run. Raises RunError for events of
+    a newer version.
+    """
+    tail = Tail(run_dir / EVENTS_FILE)
+    looked = time.monotonic()
+    watch = LeaseWatch(run_dir, looked)
+    lives = watch.look(looked)
+    died: float | None = None
+    while True:
+        now = time.monotonic()
+        if now - looked >= LEASE_LOOK_S:
+            looked, lives = now, watch.look(now)
+        # Asked before the events are read: what a supervisor wrote before it died is then read in the last round.
+        # A lease that cannot be read for so long is damaged, and nobody renews it.
+        awaited = lives.lease is None and (lives.silent_s < SILENCE_S or not has_lease(run_dir))
+        died = None if lives.alive or awaited else died or now
+        new = list(to_stored(tail.read(fresh=True), tail.path))
+        if not new and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
+            new = [StoredEvent.of(verdict)]
+        yield new
+        if any(isinstance(stored.event, RunFinished) for stored in new):
+            return
+        if died is not None and now - died >= GUARD_S:
+            return
+        time.sleep(POLL_S)

@@ -1,0 +1,310 @@
+"""The guard of a run on one node, a program, once per node of the allocation:
+
+    python -I -S node_guard.py RUN_DIR [JOB COMMAND…]
+
+It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
+counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
+pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
+server, as it does for no `stat`, and a file that was replaced is found by its name again.
+
+Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
+too: without its supervisor it would hold its nodes until its time limit.
+
+It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
+
+from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
+from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.read_json import read_json
+from workflow.replace_file import replace_file
+from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
+from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
+from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
+from workflow.run.processes.process_reaper import end_members, find_members
+
+# Between two looks at the lease. Of 10,000 nodes these are 5,000 opens a second. A silent one is looked at more often.
+LOOK_S, _SILENT_LOOK_S = 2.0, 0.5
+_SUSPECT_S = 5.0
+_LONGEST_S = 60.0
+# How often ranks and what comes in are looked at.
+_TURN_S = 0.5
+# How often all processes of the node are looked at: often while stages start.
+_SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
+# How often load and memory are sent, where nothing else is.
+_LOAD_S = 20.0
+_PENDING_BYTES = 1 << 20
+# The guard on the supervisor's node, if that lives, writes the verdict in this time, and the job ends with its script.
+_OWN_END_S = 5.0
+_COMMAND_S = 20.0
+
+
+class HeartbeatMonitor:
+    """Decides whether the supervisor of a run has died, by its beats in the lease and in the guard's own pipe. Pure.
+
+    Takes the counter at each look; `silent_s` is how long it has not changed. Nobody's clock is compared: the guard
+    counts its own seconds between changes of the counter. Seconds in which it could not look, because it was suspended
+    or its file system hung, do not count: the file may have changed meanwhile. Where the file system shows the beats
+    late, the longest delay so far is added to the silence that is allowed.
+
+    A file system may hide the beats for minutes while all processes live. A supervisor whose beats come through the
+    launcher of the guards lives, whatever the lease says. Not all launchers pass them to all nodes: without any such
+    beat the lease alone counts.
+    """
+
+    def __init__(self) -> None:
+        self.silent_s = 0.0
+        self._pipe_silent_s: float | None = None  # None: no beat has ever come through it
+        self._beat: int | None = None
+        self._longest_s = 0.0
+
+    @property
+    def next_look_s(self) -> float:
+        """When to look again, from now."""
+        return LOOK_S if self.silent_s < _SUSPECT_S else _SILENT_LOOK_S
+
+    @property
+    def limit_s(self) -> float:
+        """The silence of the lease after which it says nothing for the supervisor."""
+        return min(SILENCE_S + max(0.0, self._longest_s - BEAT_S - 1.25 * LOOK_S), _LONGEST_S)
+
+    @property
+    def sees_beats(self) -> bool | None:
+        """Whether the lease shows that the supervisor lives; None where that is not known yet."""
+        if self.silent_s >= self.limit_s:
+            return False
+        return None if self._beat is None else True
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the supervisor has been silent for too long. Without any lease nothing is known."""
+        if self._pipe_silent_s is not None and self._pipe_silent_s < SILENCE_S:
+            return False
+        return self._beat is not None and self.silent_s >= self.limit_s
+
+    def look(self, beat: int | None, passed_s: float) -> None:
+        """The counter in the lease, None where it cannot be read, `passed_s` after the look before."""
+        if beat is None or beat == self._beat:
+            self.silent_s += min(passed_s, 2 * self.next_look_s)
+            return
+        if self._beat is not None:
+            self._longest_s = max(self._longest_s, self.silent_s)
+        self._beat, self.silent_s = beat, 0.0
+
+    def listen(self, heard: bool, passed_s: float) -> None:
+        """Whether a beat has come through the pipe, `passed_s` after the call before."""
+        if heard:
+            self._pipe_silent_s = 0.0
+        elif self._pipe_silent_s is not None:
+            self._pipe_silent_s += passed_s
+
+
+class _LeaseReader(threading.Thread):
+    """Reads the counter again and again: a file system that hangs must not silence the guard."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(name="lease", daemon=True)
+        self.path = path
+        self.monitor = HeartbeatMonitor()
+        self.has_looked = threading.Event()
+
+    def run(self) -> None:
+        """Look for ever."""
+        last = time.monotonic()
+        while True:
+            beat = _read_beat(self.path)
+            now = time.monotonic()
+            self.monitor.look(beat, now - last)
+            last = now
+            self.has_looked.set()
+            time.sleep(
+                self.monitor.next_look_s * (0.75 + os.urandom(1)[0] / 512)
+            )  # the nodes must not look all at once
+
+
+def _read_beat(path: Path) -> int | None:
+    try:
+        return int(read_json(path.read_bytes())["beat"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+class _BeatPipe:
+    """Standard input: the beats of the supervisor, where the launcher passes them on to this node."""
+
+    def __init__(self) -> None:
+        self._open = True
+
+    def has_beat(self) -> bool:
+        """Whether one has come since the last call."""
+        came = False
+        with contextlib.suppress(OSError, ValueError):
+            while self._open and select.select([0], [], [], 0)[0]:
+                data = os.read(0, 4096)
+                self._open = bool(data)
+                came = came or self._open
+        return came
+
+
+class _EndRequest:
+    """Whether SIGTERM has come; waiting for it ends when it comes."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        signal.signal(signal.SIGTERM, self._note)
+
+    def wait(self, timeout_s: float) -> None:
+        if self.came:
+            time.sleep(timeout_s / 5)
+        elif select.select([self._reader], [], [], timeout_s)[0]:
+            os.read(self._reader, 512)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+
+
+class _GuardOutput:
+    """Standard output, which must never hold up the guard: what it does not take now waits, or is dropped."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+        with contextlib.suppress(OSError):
+            os.set_blocking(1, False)
+
+    def send(self, lines: bytes) -> None:
+        if len(self._waiting) < _PENDING_BYTES:
+            self._waiting += lines
+        # At most a pipe's PIPE_BUF at once, and whole lines: then lines of two nodes do not mix.
+        with contextlib.suppress(OSError):
+            while self._waiting:
+                end = self._waiting.rfind(b"\n", 0, 4096) + 1 or 4096
+                self._waiting = self._waiting[os.write(1, self._waiting[:end]) :]
+
+
+class _RunOnNode:
+    """The ranks of the run on this node, and the evidence on their memory."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._finder, self._memory = RankFinder(run_dir), MemoryWatch()
+        self._known: dict[tuple[str, int], RankProcess] = {}
+        self._stages: set[str] = set()
+        self._began = self._scanned = time.monotonic()
+        self._scanned -= _SCAN_S
+
+    def changes(self, now: float) -> tuple[list[RankProcess], list[tuple[str, int]], dict[str, MemoryFacts]]:
+        """(ranks that are new or may use other cores, those that have ended, what is known of the latter's stages)."""
+        if now - self._scanned >= _SCAN_S or now - self._began < _FIRST_SCANS_S:
+            self._scanned = now
+            found = {(each.stage, each.rank): each for each in self._finder.find()}
+        else:
+            cores = {key: allowed_cores(each.pid) for key, each in self._known.items()}
+            found = {key: self._known[key]._replace(cores=text) for key, text in cores.items() if text is not None}
+        changed = [each for key, each in found.items() if self._known.get(key) != each]
+        gone = [key for key in self._known if key not in found]
+        self._known = found
+        self._look_at_memory()
+        return changed, gone, {stage: self._memory.facts(stage) for stage in {stage for stage, _ in gone}}
+
+    def _look_at_memory(self) -> None:
+        pids: dict[str, list[int]] = {}
+        for each in self._known.values():
+            pids.setdefault(each.stage, []).append(each.pid)
+        for stage, its in pids.items():
+            if stage not in self._stages:
+                self._stages.add(stage)
+                self._memory.start(stage, its[0])
+                self._memory.look(stage, its)
+            elif self._memory.is_due(stage):
+                self._memory.look(stage, its)
+
+
+def _load() -> NodeLoad | None:
+    try:
+        text = Path("/proc/meminfo").read_text()
+        free = next(line.split()[1] for line in text.splitlines() if line.startswith("MemAvailable:"))
+        return NodeLoad(round(os.getloadavg()[0], 2), int(free) * 1024)
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> None:
+    """End the job of a run without a supervisor, unless another guard does."""
+    beat = _read_beat(run_dir / LEASE_FILE)
+    end = JobEnd(node_name(), job, silent_s + _OWN_END_S, -1 if beat is None else beat)
+    if not claim_job_end(run_dir, end):
+        return
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        problem = "" if done.returncode == 0 else " ".join((done.stderr or done.stdout).split())[:200] or "failed"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if problem:
+        with contextlib.suppress(OSError):
+            replace_file(run_dir / JOB_END_FILE, json.dumps(end._replace(problem=problem)._asdict()).encode())
+
+
+def node_name() -> str:
+    """The name of this node in the allocation: Slurm's, which may differ from the system's."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def main(run_dir: str, job: str = "", *command: str) -> int:
+    """Guard until the run has ended, or its supervisor is dead."""
+    asked = _EndRequest()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
+    lease = _LeaseReader(Path(run_dir, LEASE_FILE))
+    lease.start()
+    node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
+    lease.has_looked.wait(_TURN_S)
+    pipe, told = _BeatPipe(), lease.monitor.sees_beats
+    output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
+    sent = loaded = listened = time.monotonic()
+    while True:
+        now = time.monotonic()
+        lease.monitor.listen(pipe.has_beat(), now - listened)
+        listened = now
+        if lease.monitor.is_dead:
+            text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
+            output.send(b"".join(to_lines(node, text=text)))
+            end_members(run_dir)
+            if job:
+                time.sleep(_OWN_END_S)
+                _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
+            return 0
+        if asked.came and not find_members(run_dir):
+            return 0
+        sees = lease.monitor.sees_beats
+        if sees is not None and sees != told:
+            told = sees
+            output.send(b"".join(to_lines(node, sees_beats=sees)))
+        changed, gone, memory = ranks.changes(now)
+        if changed or gone or now - sent >= LINE_S - _TURN_S / 2:
+            load = _load() if changed or gone or now - loaded >= _LOAD_S else None
+            loaded = now if load is not None else loaded
+            sent = now
+            output.send(b"".join(to_lines(node, ranks=changed, gone=gone, memory=memory, load=load)))
+        asked.wait(_TURN_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

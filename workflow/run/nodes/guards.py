@@ -1,0 +1,186 @@
+"""The guards on all nodes of an allocation, from the supervisor's side: started by one launch line, read, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from workflow.formats.lease_file import BEAT_S
+from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
+from workflow.launch.allocation import Allocation
+from workflow.launch.host_list import is_same_host
+from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
+from workflow.launch.launchers import LAUNCHERS, make_process
+from workflow.plan.launch_requests import launch_lines, node_facts
+from workflow.plan.plan_model import Plan
+from workflow.run.guard import node_guard
+from workflow.run.nodes.lost_nodes import NodeMonitor
+from workflow.run.observe.sst_log import last_lines
+from workflow.run.processes.inherited_environment import inherited_environment
+from workflow.run.processes.process_reaper import end_members
+from workflow.run.records.job_record import read_job
+from workflow.run.state.events import Event, NodesUnwatched
+from workflow.schedulers.schedulers import scheduler_named
+
+LOG = "guards.log"
+_PIPE_BYTES = 1 << 20
+# A launcher that ended is started again: a lost node may have ended it, and the guards on the others with it.
+_STARTS, _PAUSE_S = 3, 2.0
+_END_S = 1.0
+
+
+def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Sequence[str]) -> LaunchRequest | None:
+    """One process of this program on each of these hosts, by the launcher of the plan; None where it needs none.
+
+    None, too, where the launcher would wait for cores that the stages have.
+    """
+    line = next((line for line in launch_lines(plan) if LAUNCHERS[line.launcher].starts_ranks), None)
+    if line is None or not LAUNCHERS[line.launcher].shares_cores:
+        return None
+    layout = RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0)
+    return LaunchRequest(
+        name="guards",
+        launcher=line.launcher,
+        executable=line.executable,
+        arguments=[*line.arguments, *LAUNCHERS[line.launcher].independent],
+        programs=[RankedProgram(len(hosts), program, layout)],
+        folder=str(folder),
+        cwd=str(folder),
+        hosts=hosts,
+        node=node_facts(plan),
+        options=plan.launch_options,
+        start_s=plan.deadlines.start,
+    )
+
+
+class NodeGuards:
+    """The guards of one run; none where all of it runs on this host. They never hold it up, and end with it."""
+
+    def __init__(self, run_dir: Path, plan: Plan, allocation: Allocation) -> None:
+        self._run_dir = run_dir
+        hosts, own = allocation.host_names, node_guard.node_name()
+        elsewhere = [host for host in hosts if not is_same_host(host, own)]
+        program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
+        self._request = guard_request(plan, hosts, run_dir, program) if elsewhere else None
+        self.watch = NodeMonitor(hosts if self._request is not None else (), own)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+        self._due = 0.0
+        self._rest = b""
+        self._said = 0.0
+
+    def poll(self, now: float) -> list[Event]:
+        """Start the guards at the first call; what they have said since the last one."""
+        if self._request is None:
+            return []
+        if self._process is None:
+            return self._start(now) if now >= self._due and self._starts < _STARTS else []
+        if now - self._said >= BEAT_S:
+            self._said = now
+            self._say_beat()
+        ended = self._process.poll() is not None  # before the last lines are read
+        events = self.watch.take(self._lines(), now)
+        events += self.watch.look(now)
+        if ended:
+            events += self._note_end(now)
+        return events
+
+    def close(self) -> None:
+        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
+        if self._process is not None:
+            deadline = time.monotonic() + _END_S
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(OSError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(max(0.1, deadline - time.monotonic()))
+                    break
+            _close(self._process)
+            self._process = None
+        if self._starts:
+            # Launchers put what they start into sessions of their own, and send no signal to what has not reached them
+            # yet: it would wait for them for ever.
+            end_members(str(self._run_dir), within_s=_END_S, by=GUARDS_VARIABLE)
+        self._starts = _STARTS
+
+    def _start(self, now: float) -> list[Event]:
+        assert self._request is not None
+        self._starts += 1
+        process = make_process(self._request)
+        # Without the name of the run: the guards outlive a supervisor that was killed, until they have ended the rest.
+        env = {key: value for key, value in inherited_environment(process.without).items() if key != RUN_VARIABLE}
+        env[GUARDS_VARIABLE] = str(self._run_dir)
+        try:
+            for path, text in process.files.items():
+                Path(path).write_text(text, encoding="utf-8")
+            with (self._run_dir / LOG).open("ab") as log:
+                self._process = subprocess.Popen(
+                    process.argv, cwd=process.cwd, env={**env, **process.env}, start_new_session=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                )  # fmt: skip
+        except OSError as error:
+            self._starts = _STARTS
+            return [NodesUnwatched(now, f"cannot start {process.argv[0]}: {error.strerror}")]
+        pipe = _pipe(self._process)
+        assert self._process.stdin is not None
+        for each in (pipe, self._process.stdin):
+            os.set_blocking(each.fileno(), False)
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return []
+
+    def _say_beat(self) -> None:
+        """One byte, which some launchers pass on to all guards: the run directory may be slow."""
+        assert self._process is not None and self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            os.write(self._process.stdin.fileno(), b"\n")
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines that have come."""
+        assert self._process is not None
+        parts = [self._rest]
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(_pipe(self._process).fileno(), _PIPE_BYTES):
+                parts.append(data)
+        *lines, self._rest = b"".join(parts).split(b"\n")
+        return lines
+
+    def _note_end(self, now: float) -> list[Event]:
+        """The launcher of the guards has ended while the run goes on."""
+        assert self._process is not None
+        code = self._process.returncode
+        _close(self._process)
+        self._process, self._rest = None, b""
+        self._due = now + _PAUSE_S
+        if self._starts < _STARTS:
+            return []
+        said = " ".join(last_lines(self._run_dir / LOG, 1))
+        return [NodesUnwatched(now, f"the guards of the nodes have ended with exit code {code}: {said or LOG}")]
+
+
+def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
+    """The job of the run and the command that ends it, where `wf` has submitted it for this run alone: [] in a pilot,
+    and in an allocation of the user's own."""
+    record = read_job(run_dir)
+    if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
+        return []
+    return [f"{record.scheduler} job {allocation.job}", *scheduler_named(record.scheduler).cancel(allocation.job)]
+
+
+def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for each in (process.stdin, process.stdout):
+        if each is not None:
+            each.close()

@@ -1,0 +1,155 @@
+"""The state of the nodes according to their guards, and which nodes are silent. Pure: lines and times → events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from workflow.formatting import plural
+from workflow.launch.host_list import short_host
+from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
+from workflow.run.guard.rank_processes import RankProcess
+from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.state.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+
+# Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
+SILENT_S = 2.5 * LINE_S
+# A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
+_OWN_PAUSE_S = 3.0
+
+
+@dataclass
+class _Node:
+    """One node of the allocation, by its index."""
+
+    index: int
+    host: str
+    heard: float = -math.inf  # when its last line came
+    silent: bool = False
+    lost: bool = False
+    load: NodeLoad | None = None
+    said: str = ""
+    ranks: dict[tuple[str, int], RankProcess] = field(default_factory=dict)
+
+    @property
+    def was_heard(self) -> bool:
+        return self.heard > -math.inf
+
+
+@dataclass(frozen=True, order=True)
+class RankSeen:
+    """A rank of a stage on a node: `world` is its number in its launch line."""
+
+    stage: str
+    world: int
+    node: int
+    host: str
+    pid: int
+    cores: str
+
+
+class NodeMonitor:
+    """The nodes of one run. Times are those of the caller's clock, which nobody sets.
+
+    `own` is the host of the supervisor, which is never lost.
+    """
+
+    def __init__(self, hosts: Sequence[str], own: str) -> None:
+        self._nodes = [_Node(index, host) for index, host in enumerate(hosts)]
+        self._own = short_host(own)
+        self._by_name = {short_host(node.host): node for node in self._nodes}
+        # Most lines are beats, and those of a node are all alike.
+        self._beats: dict[bytes, _Node] = {}
+        self._memory: dict[str, list[tuple[str, MemoryFacts]]] = {}
+        self._changed: list[RankSeen] = []
+        self._looked: float | None = None
+        self._blind: list[str] = []  # hosts whose guards have said since the last look that they see no beats
+
+    def take(self, lines: Iterable[bytes], now: float) -> list[Event]:
+        """What these lines of the guards have said. Lines that are none of theirs are left out."""
+        events: list[Event] = []
+        for line in lines:
+            node = self._beats.get(line)
+            if node is None:
+                report = parse_line(line)
+                node = None if report is None else self._by_name.get(short_host(report.node))
+                if node is None or report is None:
+                    continue
+                self._note(node, report)
+                if line == b'{"node":"%s"}' % report.node.encode():
+                    self._beats[line] = node
+            if not node.was_heard or node.silent:
+                events.append(NodeSeen(now, node.index, node.host))
+            node.heard, node.silent = now, False
+        return events
+
+    def look(self, now: float) -> list[Event]:
+        """The nodes that are silent, or lost, by now: to be called when all lines that there are were taken.
+
+        When all nodes are silent, or that of the supervisor too, the launcher of the guards is at fault.
+        """
+        pause = 0.0 if self._looked is None else now - self._looked
+        self._looked = now
+        heard = [node for node in self._nodes if node.was_heard and not node.lost]
+        if pause > _OWN_PAUSE_S:
+            for node in heard:
+                node.heard += pause
+        lost = self._overdue(heard, now, NODE_LOST_S)
+        new = [node for node in self._overdue(heard, now, SILENT_S) if not node.silent]
+        for node in new:
+            node.silent = True
+        for node in lost:
+            node.lost = True
+        blind, self._blind = self._blind, []
+        return [
+            *([NodesUnwatched(now, _blind_text(blind))] if blind else []),
+            *(NodeSilent(now, node.index, node.host) for node in new),
+            *(NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in lost),
+        ]
+
+    def _overdue(self, nodes: Sequence[_Node], now: float, limit_s: float) -> list[_Node]:
+        """Those that have said nothing for so long."""
+        silent = [node for node in nodes if now - node.heard >= limit_s]
+        at_fault = len(silent) == len(nodes) > 1 or any(short_host(node.host) == self._own for node in silent)
+        return [] if at_fault else silent
+
+    def take_changed(self) -> list[RankSeen]:
+        """The ranks that are new, or may use other cores, since the last call."""
+        changed, self._changed = self._changed, []
+        return changed
+
+    def memory_facts(self, stage: str) -> list[tuple[str, MemoryFacts]]:
+        """(host, what its kernel reports) of each node on which ranks of this stage have ended, the newest last."""
+        return self._memory.get(stage, [])
+
+    def _note(self, node: _Node, report: NodeReport) -> None:
+        node.load = report.load or node.load
+        node.said = report.text or node.said
+        if report.sees_beats is False:
+            self._blind.append(node.host)
+        for each in report.ranks:
+            node.ranks[each.stage, each.rank] = each
+            self._changed.append(RankSeen(each.stage, each.rank, node.index, node.host, each.pid, each.cores))
+        for key in report.gone:
+            node.ranks.pop(key, None)
+        for stage, facts in report.memory.items():
+            self._memory.setdefault(stage, []).append((node.host, facts))
+
+
+def _blind_text(hosts: Sequence[str]) -> str:
+    more = f" and {plural(len(hosts) - 1, 'more node')}" if len(hosts) > 1 else ""
+    return (
+        f"on {hosts[0]}{more} the run directory shows no heartbeat of this run: its file system is slow there, or is "
+        "another one"
+    )
+
+
+def _last_words(node: _Node) -> str:
+    """What was known of a node when its last line came."""
+    stages: dict[str, int] = {}
+    for stage, _ in node.ranks:
+        stages[stage] = stages.get(stage, 0) + 1
+    ranks = ", ".join(f"{count} of {stage}" for stage, count in sorted(stages.items()))
+    load = f"load {node.load.load}" if node.load is not None else ""
+    return "; ".join(text for text in (f"ranks there: {ranks}" if ranks else "no rank there", load, node.said) if text)

@@ -1,0 +1,162 @@
+"""Which run is meant: by a path, by its name below `runs/` or a part of it that no other run has, or as the newest. The
+same for all verbs; those that end or remove a run take no part of a name.
+
+Runs with a directory of their own (`--run-dir`) are found by a file of hints below the user's state directory: a line
+for each, with its directory, and the folder in which it was started. A run does not depend on it: if it cannot be
+written, it is left as it is; what it names is checked before it is used, and it may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.formats.json_lines import read_json_lines
+from workflow.replace_file import replace_file
+from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS
+from workflow.spec.suggest import nearest_name, shortened
+from workflow.spec.user_paths import exists
+
+# Runs of a pipeline are called NAME-TIME-ID: all are alike, and only a slip of the keyboard is a reason to suggest one.
+ALIKE = 0.9
+# Of the runs that a message lists.
+SHOWN = 5
+# Of the file of hints: then the older half of its lines goes, and about a thousand runs are left.
+MOST_BYTES = 256 * 1024
+
+
+def known_runs() -> list[str]:
+    """Names of the runs below `runs/`, the oldest first."""
+    # What is left of a removed run has a name with a dot.
+    found = [plan.parent for plan in Path(RUNS).glob(f"*/{PLAN_FILE}")]
+    return [run.name for run in _by_age(run for run in found if run.name != LATEST and not run.name.startswith("."))]
+
+
+def listed_runs(everywhere: bool = False) -> list[Path]:
+    """The runs below `runs/`, and those of `--run-dir` that were started in this folder, the oldest first. With
+    `everywhere` also those of `--run-dir` that were started elsewhere."""
+    here = Path(RUNS).resolve()
+    noted = noted_runs(None if everywhere else Path.cwd())
+    return _by_age([*(Path(RUNS) / name for name in known_runs()), *(run for run in noted if run.parent != here)])
+
+
+def _by_age(runs: Iterable[Path]) -> list[Path]:
+    """The oldest first. A run that is being removed may go at any moment."""
+    found = []
+    for run in runs:
+        with contextlib.suppress(OSError):
+            found.append(((run / PLAN_FILE).stat().st_mtime, run))
+    return [run for _, run in sorted(found)]
+
+
+def find_run(run: str | os.PathLike[str] | None = None) -> Path:
+    """The directory of a run: the one given, by path or by its name below `runs/`, or the newest (`latest`).
+
+    Of a name its beginning, or its parts after a `-`, are enough where they are those of one run only. Raises RunError
+    when there is none, or more than one.
+    """
+    latest = Path(RUNS) / LATEST
+    name = LATEST if run is None else os.fspath(run)
+    # Below `runs/` first; inside that folder `latest` is the link itself.
+    found = latest if name == LATEST and exists(latest / PLAN_FILE) else _directory_of(name)
+    if found is not None:
+        return found.resolve()
+    known = known_runs()
+    if name == LATEST:
+        raise RunError(f"no run here: there is no {latest}", _other_runs("", known))
+    if exists(Path(name)):
+        text = f"{name} is not a run directory: it has no {PLAN_FILE}"
+        raise RunError(text, _other_runs(name, known))
+    meant = _meant_by(name, known)
+    if len(meant) == 1:
+        return (Path(RUNS) / meant[0]).resolve()
+    if meant:
+        newest = ", ".join(reversed(meant[-SHOWN:])) + (", …" if len(meant) > SHOWN else "")
+        raise RunError(f"`{shortened(name)}` fits {len(meant)} runs", f"type more of the name: {newest}")
+    raise RunError(f"there is no run `{shortened(name)}`", _other_runs(name, known))
+
+
+def find_whole_run(run: str | os.PathLike[str] | None = None) -> Path:
+    """The same for what cannot be undone: a part of a name does not do, because it may become that of another run.
+
+    A script that names a run which has been removed meanwhile would hit the next one whose name begins so.
+    """
+    given = "" if run is None else os.fspath(run)
+    if (whole := full_name(given)) != given:
+        raise RunError(f"`{shortened(given)}` is a part of the name of a run", f"type the whole name: {whole}")
+    return find_run(run)
+
+
+def full_name(run: str) -> str:
+    """The name below `runs/` of which a part was given; what was given, where it is that of no run, or of several."""
+    meant = [] if is_run(run) or exists(Path(run)) else _meant_by(run, known_runs())
+    return meant[0] if len(meant) == 1 else run
+
+
+def is_run(name: str) -> bool:
+    """Whether this names a run."""
+    return _directory_of(name) is not None
+
+
+def _directory_of(run: str) -> Path | None:
+    return next((each for each in (Path(run), Path(RUNS) / run) if exists(each / PLAN_FILE)), None)
+
+
+def _meant_by(name: str, known: list[str]) -> list[str]:
+    """The runs whose names begin so, or end so after a `-`: NAME-TIME-ID."""
+    return [run for run in known if name and (run.startswith(name) or run.endswith(f"-{name}"))]
+
+
+def _other_runs(name: str, known: list[str]) -> str:
+    """The run that was probably meant, or the newest ones. The name of a pipeline means its newest run."""
+    if not known:
+        return "start one: wf run PIPELINE"
+    last = Path(name).name
+    of_pipeline = [run for run in known if last and run.startswith(f"{last}-")]
+    meant = of_pipeline[-1] if of_pipeline else nearest_name(last, known, ALIKE) or nearest_name(last, [LATEST])
+    return f"did you mean `{meant}`?" if meant else f"the newest runs here: {', '.join(reversed(known[-SHOWN:]))}"
+
+
+def state_dir() -> Path | None:
+    """`$XDG_STATE_HOME/wf`, by default below `~/.local/state`; None without a home."""
+    home = os.environ.get("HOME", "")
+    state = os.environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
+    return Path(state, "wf") if state else None
+
+
+def index_file() -> Path | None:
+    """The file of hints; None without a home."""
+    state = state_dir()
+    return state / "runs.jsonl" if state else None
+
+
+def note_run(directory: Path) -> None:
+    """Add a run, whose directory is absolute. A home that cannot be written is no reason to say anything."""
+    index = index_file()
+    if index is None:
+        return
+    with contextlib.suppress(OSError):
+        line = json.dumps({"run": str(directory), "from": str(Path.cwd())})
+        index.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # In one piece at the end of the file: several writers leave whole lines.
+        with index.open("ab", buffering=0) as file:
+            file.write(f"{line}\n".encode())
+            size = file.tell()
+        if size > MOST_BYTES:
+            lines = index.read_bytes().splitlines(keepends=True)
+            replace_file(index, b"".join(lines[len(lines) // 2 :]))
+
+
+def noted_runs(started_in: Path | None = None) -> list[Path]:
+    """Directories of runs that are there now, each once; with `started_in` those that were started in this folder."""
+    index = index_file()
+    found: dict[Path, None] = {}
+    for record in read_json_lines(index).records if index is not None else ():
+        run, folder = record.get("run"), record.get("from")
+        if isinstance(run, str) and run.startswith("/") and (started_in is None or folder == str(started_in)):
+            found[Path(run)] = None
+    return [run for run in found if exists(run / PLAN_FILE)]

@@ -1,0 +1,81 @@
+"""Whether a failed stage stops the run, or the others go on without it. Pure.
+
+The run goes on without a stage that nobody needs, such as a tap, and warns of it; any other failure stops it.
+"""
+
+from __future__ import annotations
+
+from workflow.plan.plan_model import Plan
+from workflow.run.state.run_state import RunState
+
+
+def failing_since(state: RunState) -> float | None:
+    """Since when the run fails: since the first failure of a stage without which the others do not go on. After that
+    no stage is started, and the run stops as soon as it is known with which stage the failure began."""
+    for name in state.failed:
+        if not others_go_on(state, name):
+            return state.stages[name].failed
+    return None
+
+
+def others_go_on(state: RunState, name: str) -> bool:
+    """Whether the others go on without a stage if it fails.
+
+    Of one that is required the run fails in the end, and at once where it fails before its stream is open.
+    """
+    if name not in state.stages or not _is_spare(state.plan, name):
+        return False
+    stage = state.plan.stage(name)
+    return stage.optional or (stage.added == "tap" and state.stages[name].opened is not None)
+
+
+def _is_spare(plan: Plan, name: str) -> bool:
+    """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, that has a launcher
+    of its own, and from which only such stages read."""
+    stage = plan.stage(name)
+    if not (stage.added in ("tap", "relay") or stage.optional) or plan.group_of(name) is not None:
+        return False
+    readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
+    return all(plan.stage(each).added != "relay" and _is_spare(plan, each) for each in readers)
+
+
+def tolerated_failures(state: RunState) -> list[str]:
+    """Failed stages without which the others went on: taps, relays of taps, spools, and those that may be ignored."""
+    return [name for name in state.failed if others_go_on(state, name)]
+
+
+def required_failures(state: RunState) -> list[str]:
+    """Those of them that let the run fail in the end."""
+    return [name for name in tolerated_failures(state) if not state.plan.stage(name).optional]
+
+
+def can_be_ended(state: RunState, name: str) -> bool:
+    """Whether a stage that hangs can be ended alone: the others go on without it, and none of them waits for it.
+
+    The others do wait for one with `when_full: block`; those that wait fail when the deadline passes.
+    """
+    queues = [state.plan.stream(end.stream).queue for end in state.ends_of(name)]
+    waited = any(queue is not None and queue.when_full == "block" for queue in queues)
+    return others_go_on(state, name) and state.stages[name].runs and not waited
+
+
+def failure_warnings(state: RunState) -> list[str]:
+    """What to say of those without which the run succeeds."""
+    found = []
+    for stage in (state.plan.stage(name) for name in tolerated_failures(state)):
+        why = "`on_failure: ignore`" if stage.added is None else "`required: true` in the tap makes this a failure"
+        if stage.added == "spool":
+            why = "stages behind it are not started again any more"
+        who = f"{stage.added} {stage.name}" if stage.added else stage.name
+        if stage.optional:
+            found.append(f"{who} {state.stages[stage.name].reason}; the others went on without it ({why})")
+    return found
+
+
+def awaited_streams(state: RunState, name: str) -> list[str]:
+    """The streams that a failed stage has not opened, for which their writers wait in open."""
+    return [
+        end.stream for end in state.ends_of(name)
+        if end.side == "read" and end.opened is None and state.plan.stream(end.stream).traits.queued
+        and not state.is_gone(state.plan.stream(end.stream).writer)
+    ]  # fmt: skip
