@@ -12,12 +12,11 @@ from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.redaction import SecretMissingError, read_secrets
-from workflow.site.availability import other_machine, start_look_up
-from workflow.site.need_model import ProgramNeed, StageNeed
+from workflow.site.availability import ProgramNeed, StageNeed, other_machine, start_look_up
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
-    from workflow.site.need_model import NeedState
+    from workflow.site.availability import NeedState
     from workflow.site.site_model import Site
     from workflow.spec.load import Loaded
     from workflow.spec.origins import Origins

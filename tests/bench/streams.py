@@ -56,7 +56,7 @@ def folder() -> tempfile.TemporaryDirectory[str]:
 @cache
 def planes() -> tuple[str, ...]:
     """The transports that the measured Python's ADIOS2 has; `mpi` among them says that it has MPI at all."""
-    asks = "from workflow.site.machine import adios2_planes as a; print(*a()[0])"
+    asks = "from workflow.site.this_machine import adios2_planes as a; print(*a()[0])"
     done = subprocess.run([PYTHON, "-c", asks], env=environment({}), check=True, capture_output=True, text=True)
     return tuple(done.stdout.split())
 

@@ -92,7 +92,7 @@ def running(cluster: SlurmCluster, folder: Path, *options: str) -> Iterator[RunI
     script.write_text(f"#!/bin/sh\nexec {MPI_PYTHON} -m workflow.cli run {pipeline} --run-dir {run_dir}\n")
     given = {**cluster.environment, "PYTHONPATH": str(ROOT)}
     export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
-    # --no-kill and --no-requeue: as `wf run` submits its jobs (`submit.job_order`)
+    # --no-kill and --no-requeue: as `wf run` submits its jobs (`submit.job_scripts`)
     fixed = ["--nodes=4", "--exclusive", "--no-kill", "--no-requeue", export, f"--output={output}"]
     run = RunInJob(cluster, cluster.submit(*fixed, *options, str(script)), run_dir, output)
     try:

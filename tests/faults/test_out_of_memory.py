@@ -14,8 +14,8 @@ import pytest
 from tests.support.chains import make_plan, make_stage
 from tests.support.memory_limit_here import LIMITS_WORK, limited_cgroup
 from tests.support.watching import describe, held, kill, run_and_hurt, run_whole
-from workflow.run.processes import memory_evidence
-from workflow.run.processes.memory_evidence import MemoryWatch, node_kills
+from workflow.run.processes import kernel_oom_kills
+from workflow.run.processes.kernel_oom_kills import MemoryWatch, node_kills
 from workflow.run.state.events import StageKilled
 
 # Joins the cgroup, and fills memory when it has been seen there.
@@ -75,7 +75,7 @@ if LIMITS_WORK:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # Often only root may read the log.
-        monkeypatch.setattr(memory_evidence, "KERNEL_LOG", tmp_path / "none")
+        monkeypatch.setattr(kernel_oom_kills, "KERNEL_LOG", tmp_path / "none")
         if is_shared:
             request.getfixturevalue("neighbour")
         argv = [sys.executable, "-c", HUNGRY, str(limited), str(seen)]

@@ -14,7 +14,7 @@ from tests.support.chains import make_plan, make_stage, write_run
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
-from workflow.run.proof import proof_deadlines, proof_processes, prove
+from workflow.run.proof import proof_processes, prove
 from workflow.run.proof.proof_model import Proof
 from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.prove import Prover, take_proof
@@ -33,7 +33,7 @@ def plan_with(launcher: Path, text: str, start_s: float) -> Plan:
 
 
 def test_launcher_that_is_slower_than_the_answers_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof_deadlines, "ANSWER_S", 0.5)
+    monkeypatch.setattr(proof_processes, "ANSWER_S", 0.5)
     plan = plan_with(tmp_path / "slow", f'sleep 1.5; exec {MPIEXEC} "$@"', 60.0)
     proof = take_proof(write_run(plan, tmp_path / "run"), plan, GrantedNodes(), threading.Event())
     assert [rank.rank for rank in sorted(proof.ranks, key=lambda each: each.rank)] == [0, 1], proof.differences

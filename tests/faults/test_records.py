@@ -20,8 +20,8 @@ from tests.support.chains import chain
 from tests.support.watching import describe, run_whole
 from workflow.formats.json_lines import Tail
 from workflow.run import run_loop
-from workflow.run.observe import metrics_follower, progress_readers
-from workflow.run.observe.file_visibility import VISIBILITY_S
+from workflow.run.observe import followed_stages, metrics_follower
+from workflow.run.observe.followed_stages import VISIBILITY_S
 from workflow.run.state.events import RecordsLost
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
@@ -130,7 +130,7 @@ def test_files_of_another_node_may_be_seconds_old(
     shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All stages close their streams; that their last records become visible after their ends is no failure."""
-    monkeypatch.setattr(progress_readers, "Tail", Past)
+    monkeypatch.setattr(followed_stages, "Tail", Past)
     monkeypatch.setattr(metrics_follower, "read_progress", lambda _: {})
     monkeypatch.setattr(run_loop, "visibility_s", lambda _: VISIBILITY_S if shared else 0.0)
     outcome = run_whole(chain("sst", steps=10), tmp_path)

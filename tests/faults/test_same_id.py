@@ -11,7 +11,7 @@ from tests.support.watching import NAMED_WITHIN_S, describe, run_whole
 from workflow.plan.plan_model import Plan
 from workflow.run.state.events import TransportFault
 from workflow.run.state.lifecycle_events import StopRequested
-from workflow.site.machine import adios2_random_ids
+from workflow.site.adios2_library import adios2_random_ids
 
 
 def with_same_id(plan: Plan) -> Plan:

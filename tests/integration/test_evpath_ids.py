@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.stage_programs import BUILDS, PYTHONS
 from workflow.formats.json_lines import Tail
-from workflow.run.observe.transport_faults import TransportFaultFollower
+from workflow.run.observe.sst_log import TransportFaultFollower
 from workflow.run.state.events import TransportFault
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +116,9 @@ def started(tmp_path: Path) -> Iterator[object]:
 
 
 def has_random_ids(python: str) -> bool:
-    program = "import json; from workflow.site.machine import adios2_random_ids; print(json.dumps(adios2_random_ids()))"
+    program = (
+        "import json; from workflow.site import adios2_library; print(json.dumps(adios2_library.adios2_random_ids()))"
+    )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return bool(json.loads(subprocess.run([python, "-c", program], env=env, stdout=subprocess.PIPE, check=True).stdout))
 

@@ -24,7 +24,7 @@ from tests.support.packed_runs import (
     wf,
 )  # fmt: skip
 from workflow.operators import built_into
-from workflow.site.machine import core_library
+from workflow.site.adios2_library import core_library
 
 
 @pytest.mark.parametrize("wiring", ["via: sst", "via: bp5", "via: bp5, coupling: live"])

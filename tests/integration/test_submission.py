@@ -27,8 +27,8 @@ from workflow.run.processes.process_reaper import end_members, find_members
 from workflow.run.records.job_record import JobRecord, read_job
 from workflow.run.records.run_directory import read_allocation, read_filled_plan
 from workflow.run.state.lifecycle_events import RunFinished
-from workflow.submit import job_cancellation, job_tracker
-from workflow.submit.followed_job import follow_job
+from workflow.submit import job_cancellation, job_status
+from workflow.submit.job_status import follow_job
 
 PIPELINE = """
 wf: 1
@@ -286,7 +286,7 @@ def test_a_queue_in_trouble_changes_nothing(login: Login, monkeypatch: pytest.Mo
                 job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
             if state.started is not None:
                 # From here on each moment is later than the end of an absence.
-                monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+                monkeypatch.setattr(job_status, "FORGOTTEN_S", 0.0)
             finished = state.finished
     assert finished is not None
     assert (finished.state, finished.reason) == ("succeeded", "")
@@ -389,7 +389,7 @@ def test_a_job_that_the_scheduler_does_not_know_for_a_moment_is_cancelled_all_th
 
 def test_a_job_that_the_scheduler_never_knows_again_has_ended(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", login.fake.path)
-    monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+    monkeypatch.setattr(job_status, "FORGOTTEN_S", 0.0)
     login.fake.answer("squeue", GONE)
     login.fake.answer("scancel", "")
     assert job_cancellation.end_job(login.folder, JobRecord("slurm", "small-ab12", "12"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.ucx_here import FASTEST, UCX_WORKS
-from workflow.site.machine import adios2_planes
+from workflow.site.adios2_library import adios2_planes
 
 # What is asked for → what runs.
 WAYS = [("transport: rdma", "rdma"), ("via: sst-tcp", "tcp"), ("transport: auto", FASTEST)]

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from workflow.launch.allocation import Allocation
+from workflow.launch.host_lists import read_host_file, with_own_facts
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.schedulers.host_lines import read_host_file, with_own_facts
-from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
-from workflow.schedulers.scheduler_query import Query
+from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Query, Scheduler, SubmitCommand, ThisNode
 
 _PHASES: dict[str, Phase] = {
     **dict.fromkeys(("queued", "starting", "user_hold"), "pending"),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from workflow.run.processes.memory_evidence import memory_cgroup
+from workflow.run.processes.kernel_oom_kills import memory_cgroup
 
 LIMIT = 64 * 2**20
 

@@ -301,8 +301,8 @@ def started(
         "stage_file_version": 2, "metrics": str(folder / f"{name}.jsonl"), "ends": ends,
     }  # fmt: skip
     # Not at the top: this file is also the program, run by Pythons that have only what a stage needs.
-    from workflow.run.processes.evpath_workaround import descendants
     from workflow.run.processes.process_reaper import remove_shared, shared_memory
+    from workflow.run.processes.process_tree import descendants
 
     file = folder / f"{name}.json"
     file.write_text(json.dumps(settings))

@@ -5,7 +5,7 @@ A skip would be a failure under CI, so the tests choose their ways by this, and 
 
 from __future__ import annotations
 
-from workflow.site.machine import peer_memory
+from workflow.site.this_machine import peer_memory
 
 UCX_WORKS, SEEN = peer_memory()
 LEFT_OUT = "" if UCX_WORKS else f"SST over UCX is not tested here, it would hang: {SEEN}"

@@ -20,19 +20,18 @@ from workflow.api import create_run
 from workflow.errors import SpecError
 from workflow.launch.allocation import Host
 from workflow.plan.allocation_check import allocation_problems
-from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.records.events_file import read_start_and_verdict
 from workflow.run.records.job_record import JobRecord, read_job
 from workflow.run.state.events import Interrupted, SchedulerSaid
+from workflow.schedulers.job_questions import OwnJobQuestion
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
-from workflow.site.known_sites import generic_site
-from workflow.site.load_site import load_site
-from workflow.site.probe.scheduler_facts import scheduler_of
+from workflow.site.load_site import generic_site, load_site
 from workflow.site.site_model import Site
-from workflow.submit import job_cancellation, job_tracker
+from workflow.site.site_probe import scheduler_of
+from workflow.submit import job_cancellation, job_status
 from workflow.submit.job_cancellation import end_job
-from workflow.submit.job_watch import ask_about, settle_job
+from workflow.submit.job_status import ask_about, settle_job
 from workflow.submit.submission import check_submission, job_script, submit_run
 
 SITE = "site: mira\nsummary: s\nnodes: 2\ncores_per_node: 4\nmemory_per_node: 2 GiB\nscheduler: cobalt\n"
@@ -43,7 +42,7 @@ HEADER = "JobID State Message\n===================\n"
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "workflow.schedulers.cobalt", cobalt)  # the file
     monkeypatch.setitem(SCHEDULERS, "cobalt", ("COBALT_JOBID",))  # the line
-    monkeypatch.setattr(job_tracker, "VISIBLE_S", 0.0)
+    monkeypatch.setattr(job_status, "VISIBLE_S", 0.0)
     monkeypatch.setattr(job_cancellation, "_PAUSE_S", 0.01)
 
 
@@ -146,7 +145,7 @@ def test_its_words_are_the_verdict_of_a_run_whose_job_has_ended(
 )
 def test_its_words_are_the_verdict_of_a_run_inside_of_the_job(line: str, text: str, fake: FakeScheduler) -> None:
     says(fake, line)
-    question = SchedulerQuestion("cobalt", "12")
+    question = OwnJobQuestion("cobalt", "12")
     question.ask()
     answer = question._answers.get(timeout=20)
     run = Run(chain("sst", stop=20), job="12", source="cobalt").open_all().feed(Interrupted(5, "SIGTERM"))

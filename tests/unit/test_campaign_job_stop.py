@@ -13,7 +13,7 @@ from workflow.campaign.execution.job_each import JobEach
 from workflow.errors import RunError
 from workflow.run.records.control_requests import CONTROL_FILE
 from workflow.run.records.job_record import JobRecord
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import QueryError
 
 
 def test_a_job_that_cannot_be_cancelled_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

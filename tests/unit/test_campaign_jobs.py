@@ -19,7 +19,7 @@ from workflow.campaign.planning.job_allocation import (
     pilot_allocation,
 )
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
-from workflow.run.proof.probe_launch import LOOKING_NODES
+from workflow.run.proof.placement_probe import LOOKING_NODES
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
 

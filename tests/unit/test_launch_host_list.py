@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.launch.host_list import expand_hosts
+from workflow.launch.host_lists import expand_hosts
 
 
 @pytest.mark.parametrize(

@@ -265,8 +265,7 @@ def test_no_other_room_names_a_launcher() -> None:
     names = {launcher.executable for launcher in LAUNCHERS.values() if launcher.executable}
     names -= {"flux"}  # that of a scheduler, too
     package = Path(workflow.__file__).parent
-    # `wf site probe` finds out which one a machine has: it asks each, and first the one that comes with the scheduler.
-    naming = (package / "launch", package / "site/probe", package / "schedulers")
+    naming = (package / "launch", package / "schedulers")  # some come with a scheduler
     for path in package.rglob("*.py"):
         if path.parent not in naming:
             words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}

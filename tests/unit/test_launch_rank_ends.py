@@ -8,7 +8,7 @@ import pytest
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.rank_ends import EndCause, RankEnd, find_ends, signal_number
-from workflow.run.processes.stage_ending import Ending, by_first_end
+from workflow.run.processes.stage_processes import Ending, by_first_end
 from workflow.run.state.events import RanksEnded
 
 # srun ends the other ranks (--kill-on-bad-exit), and exits with the highest code of all: 143, SIGTERM.

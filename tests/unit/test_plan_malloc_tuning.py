@@ -9,7 +9,7 @@ import pytest
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
 from workflow.plan.plan_model import StageMemory
-from workflow.site.machine import memory_policy
+from workflow.site.this_machine import memory_policy
 
 NEW = SITE.model_copy(update={"glibc": "2.36", "memory_policy": ["huge_pages", "keep_freed"]})
 OLD = SITE.model_copy(update={"glibc": "2.28", "memory_policy": ["keep_freed"]})

@@ -17,7 +17,7 @@ from workflow.api import load_pipeline, make_plan, portable_plan
 from workflow.cli.main import wf
 from workflow.errors import RunError
 from workflow.plan.read_plan import read_plan
-from workflow.site import load_site, machine
+from workflow.site import load_site, this_machine
 from workflow.spec import shipped
 
 ROOT = Path(__file__).parents[2]
@@ -39,15 +39,15 @@ def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(load_site, "memory_bytes", lambda: 2**38 if large else 2**33)
         monkeypatch.setattr(load_site, "interfaces", lambda: ["ib0", "lo"] if large else ["lo"])
         monkeypatch.setattr("os.sched_getaffinity", lambda _: range(128 if large else 8))
-        monkeypatch.setattr(machine, "launcher_path", lambda _: str(home / "bin/mpiexec"))
+        monkeypatch.setattr(this_machine, "launcher_path", lambda _: str(home / "bin/mpiexec"))
         planes = ["tcp", "rdma", "ucx"] if large else ["tcp"]
-        monkeypatch.setattr(machine, "adios2_planes", lambda: (planes, f"seen on {name}"))
-        monkeypatch.setattr(machine, "rdma_fabric", lambda: (large, f"seen on {name}"))
-        monkeypatch.setattr(machine, "peer_memory", lambda: (large, f"seen on {name}"))
-        monkeypatch.setattr(machine, "adios2_parallel", lambda: large)
-        monkeypatch.setattr(machine, "glibc_version", lambda: "2.38" if large else "2.17")
+        monkeypatch.setattr(this_machine, "adios2_planes", lambda: (planes, f"seen on {name}"))
+        monkeypatch.setattr(this_machine, "rdma_fabric", lambda: (large, f"seen on {name}"))
+        monkeypatch.setattr(this_machine, "peer_memory", lambda: (large, f"seen on {name}"))
+        monkeypatch.setattr(this_machine, "adios2_parallel", lambda: large)
+        monkeypatch.setattr(this_machine, "glibc_version", lambda: "2.38" if large else "2.17")
         policy = ["huge_pages", "keep_freed"] if large else ["keep_freed"]
-        monkeypatch.setattr(machine, "memory_policy", lambda *_: (policy, f"seen on {name}"))
+        monkeypatch.setattr(this_machine, "memory_policy", lambda *_: (policy, f"seen on {name}"))
         monkeypatch.setattr("workflow.api.plans.__version__", "9.9" if large else "0.1")
         monkeypatch.delenv("WF_CONFIGS", raising=False)
         return home

@@ -12,8 +12,8 @@ from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
 from workflow.preflight import start_preflight
 from workflow.site.availability import other_machine
+from workflow.site.interpreters import is_own_python
 from workflow.site.load_site import load_site
-from workflow.site.program_lookup import is_own_python
 
 
 def test_nothing_is_missing_where_all_is_here(plan_of: Planner) -> None:
@@ -179,7 +179,7 @@ def test_of_a_python_without_an_answer_the_note_states_how_it_ended(plan_of: Pla
 
 
 def test_a_python_that_hangs_is_ended_with_its_processes(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflow.site.python_modules.DEADLINE_S", 2.0)
+    monkeypatch.setattr("workflow.site.interpreters.DEADLINE_S", 2.0)
     folder = plan_of.folder
     os.mkfifo(folder / "held")
     end = os.open(folder / "held", os.O_RDONLY | os.O_NONBLOCK)

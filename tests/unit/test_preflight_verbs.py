@@ -198,7 +198,7 @@ def test_doctor_names_the_launcher_of_the_site(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     executable(tmp_path / "bin/srun", "")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
-    monkeypatch.setattr("workflow.site.machine.launcher_path", lambda launcher: f"no-such-{launcher.executable}")
+    monkeypatch.setattr("workflow.site.this_machine.launcher_path", lambda launcher: f"no-such-{launcher.executable}")
     doctor = CliRunner().invoke(wf, ["doctor", "--json"])
     (launcher,) = [each for each in json.loads(doctor.output) if each["name"] == "MPI launcher"]
     assert (launcher["state"], launcher["detail"]) == (

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_run_processes import process
-from workflow.run.processes import cpu_time
-from workflow.run.processes.cpu_time import CpuSchedule, cpu_use
+from workflow.run.processes import process_tree
+from workflow.run.processes.process_tree import CpuSchedule, cpu_use
 from workflow.run.processes.stage_processes import StageProcesses
 
 # A quarter of a second of CPU time here, and as much in a child that ends before the rest is printed.
@@ -62,7 +62,7 @@ def test_the_time_of_several_processes_adds_up_and_those_that_are_gone_are_left_
         fields = ["S", *["0"] * 10, *(str(value * ticks) for value in times), "20"]
         (folder / "stat").write_text(f"{pid} (a) b 1) {' '.join(fields)}\n")
         (folder / "schedstat").write_text(f"123 {delay} 9\n")
-    monkeypatch.setattr(cpu_time, "PROC", tmp_path)
+    monkeypatch.setattr(process_tree, "PROC", tmp_path)
     assert cpu_use([7, 8, 9]) == (19.0, 2.5)
     assert cpu_use([9]) is None
     (tmp_path / "8/schedstat").unlink()  # a kernel without it

@@ -13,8 +13,7 @@ import pytest
 from workflow.launch.launch_request import RankLayout
 from workflow.run.proof import rank_probe
 from workflow.run.proof.directory_check import PULSE_S, DirectoryCheck
-from workflow.run.proof.probe_answers import DirectoryAnswer, PulseSeen
-from workflow.run.proof.probe_launch import LOOKING_NODES, choose_lookers
+from workflow.run.proof.placement_probe import LOOKING_NODES, DirectoryAnswer, PulseSeen, choose_lookers
 
 
 def layout(first: int, nodes: int, ranks: int) -> RankLayout:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.processes import memory_evidence
-from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
+from workflow.run.processes import kernel_oom_kills
+from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
 from workflow.run.records.events_file import from_record, to_line
 from workflow.run.state.events import RanksEnded, StageExited, StageKilled
 from workflow.run.verdict.end_causes import kill_cause
@@ -133,7 +133,7 @@ def test_processes_in_the_kernels_log() -> None:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of a machine; at first there are none."""
     for name, place in {"PROC": "proc", "CGROUPS": "cgroup", "KERNEL_LOG": "kmsg"}.items():
-        monkeypatch.setattr(memory_evidence, name, tmp_path / place)
+        monkeypatch.setattr(kernel_oom_kills, name, tmp_path / place)
     return tmp_path
 
 

@@ -15,7 +15,7 @@ from workflow.formats.rank_files import EXITS_FILE
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
 from workflow.run.lifecycle import step
 from workflow.run.processes.mpmd_launches import MpmdLaunch, MpmdLaunches
-from workflow.run.processes.stage_ending import Ending
+from workflow.run.processes.stage_processes import Ending
 from workflow.run.state.events import RunStarted, StageExited, StageStarted, Tick
 from workflow.run.state.run_state import initial_state
 

@@ -8,7 +8,7 @@ from workflow.run.guard.guard_lines import NodeLoad, parse_line, to_lines
 from workflow.run.guard.node_guard import HeartbeatMonitor
 from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.nodes.lost_nodes import NodeMonitor, RankSeen
-from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
 

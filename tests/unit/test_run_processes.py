@@ -17,10 +17,9 @@ import pytest
 
 from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes import process_reaper, run_guard
-from workflow.run.processes.evpath_workaround import use_up_ids
+from workflow.run.processes.adios2_workarounds import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
-from workflow.run.processes.stage_ending import Ending, to_ending
-from workflow.run.processes.stage_processes import StageProcesses
+from workflow.run.processes.stage_processes import Ending, StageProcesses, to_ending
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 BUSY = "Unable to create step for job 12: Requested nodes are busy"

@@ -16,9 +16,9 @@ from tests.support.chains import chain, make_end, make_stage
 from tests.unit.test_run_directory import bp5
 from workflow.formats.json_lines import Tail
 from workflow.report.read.stage_metrics import read_metrics
-from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
+from workflow.run.observe.followed_stages import VISIBILITY_S, Follower, mounted, visibility_s
 from workflow.run.observe.metrics_follower import trouble_of
-from workflow.run.observe.progress_readers import Follower, size_on_disk
+from workflow.run.observe.stream_evidence import size_on_disk
 from workflow.run.records.run_directory import fill_plan
 from workflow.run.state.events import (
     Event,

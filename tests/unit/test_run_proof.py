@@ -10,12 +10,10 @@ import pytest
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
 from workflow.run.nodes.lost_nodes import RankSeen
-from workflow.run.proof.compare_placement import PlacementDifference, compare_placement, under_policy
-from workflow.run.proof.planned_ranks import Company, PlannedStage
-from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
-from workflow.run.proof.proof_deadlines import ProofDeadlines
-from workflow.run.proof.rank_watch import RankWatch
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.run.proof.compare_placement import PlacementDifference, RankWatch, compare_placement, under_policy
+from workflow.run.proof.placement_probe import ConcurrentStages, NodeFound, PlannedStage, RankFound, parse_answer
+from workflow.run.proof.proof_processes import ProofDeadlines
+from workflow.run.proof.smoke_streams import SmokeOutput, judge_smoke, other_transport, untested
 from workflow.run.state.events import Interrupted, ProofTaken
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy
 
@@ -26,7 +24,7 @@ NODES = {
     host: NodeFound(host, tuple(range(8)), numa=((0, 1, 2, 3), (4, 5, 6, 7)), l3=((0, 1, 2, 3), (4, 5, 6, 7)))
     for host in ("n1", "n2", "n3")
 }
-BOTH = Company({"md": [], "saxs": []})
+BOTH = ConcurrentStages({"md": [], "saxs": []})
 
 
 def as_planned(plan: PlannedStage) -> list[RankFound]:
@@ -41,9 +39,9 @@ def with_rank(plan: PlannedStage, number: int, **changes: object) -> list[RankFo
 
 
 def compare(
-    planned: Sequence[PlannedStage], found: Iterable[RankFound], company: Company = BOTH
+    planned: Sequence[PlannedStage], found: Iterable[RankFound], concurrent: ConcurrentStages = BOTH
 ) -> list[tuple[str, str, str]]:
-    return [(each.level, each.stage, each.text) for each in compare_placement(planned, found, NODES, company)]
+    return [(each.level, each.stage, each.text) for each in compare_placement(planned, found, NODES, concurrent)]
 
 
 def error(stage: str, text: str) -> list[tuple[str, str, str]]:
@@ -85,8 +83,8 @@ def test_two_stages_on_one_core() -> None:
 
 def test_stages_that_never_meet_may_have_the_same_cores() -> None:
     later = replace(SAXS, cores=[[0, 1], [2, 3]])
-    company = Company({"md": [], "keep": ["md"], "saxs": ["keep"]})
-    assert compare([MD, later], [*as_planned(MD), *as_planned(later)], company) == []
+    concurrent = ConcurrentStages({"md": [], "keep": ["md"], "saxs": ["keep"]})
+    assert compare([MD, later], [*as_planned(MD), *as_planned(later)], concurrent) == []
 
 
 def test_two_ranks_of_a_stage_on_one_core() -> None:
@@ -146,7 +144,7 @@ def test_rank_that_needs_two_caches_may_have_them() -> None:
 def test_stage_without_cores_of_its_own_may_run_anywhere() -> None:
     sink = PlannedStage("keep", 1, 1, 1, ["n1"])
     found = RankFound("keep", 0, "n1", tuple(range(8)))
-    assert compare([MD, sink], [*as_planned(MD), found], Company({"md": [], "keep": []})) == []
+    assert compare([MD, sink], [*as_planned(MD), found], ConcurrentStages({"md": [], "keep": []})) == []
 
 
 GPUS = replace(MD, gpus=[[0], [1]])
@@ -315,7 +313,7 @@ def test_ranks_that_are_missing_have_10_s_from_the_last_answer() -> None:
     deadlines = ProofDeadlines(120.0)
     deadlines.begin("md", 1000.0)
     for now in (1110.0, 1119.0, 1128.0):
-        deadlines.hear("md", now)
+        deadlines.note_answer("md", now)
     assert not deadlines.is_over("md", 1137.9)
     assert deadlines.is_over("md", 1138.0)
 

@@ -11,9 +11,9 @@ import pytest
 
 from workflow.launch.allocation import Source
 from workflow.launch.rank_ends import EndCause, is_of_scheduler
-from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
 from workflow.run.verdict.end_causes import job_text
-from workflow.schedulers.scheduler_query import QueryError, ask
+from workflow.schedulers.job_questions import OwnJobQuestion, OwnJobState, own_job_command, to_own_state
+from workflow.schedulers.scheduler import QueryError, ask
 from workflow.schedulers.schedulers import scheduler_named
 
 SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(null) Requeue=0 NodeList=n[1-4]"
@@ -43,7 +43,7 @@ SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(nu
     ],
 )  # fmt: skip
 def test_answers_are_the_schedulers_own_words(source: Source, text: str, state: str, raw: str) -> None:
-    assert to_answer(source, "12", text) == Answer(state, raw)
+    assert to_own_state(source, "12", text) == OwnJobState(state, raw)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_question_is_answered_in_a_thread() -> None:
         asked.append(command)
         return SLURM.format("PREEMPTED", "None")
 
-    assert _answer(SchedulerQuestion("slurm", "12", query)) == Answer("PREEMPTED", "JobState=PREEMPTED Reason=None")
+    assert _answer(OwnJobQuestion("slurm", "12", query)) == OwnJobState("PREEMPTED", "JobState=PREEMPTED Reason=None")
     assert asked == [["scontrol", "--oneliner", "show", "job", "12"]]
 
 
@@ -88,15 +88,15 @@ def test_scheduler_that_is_down_is_an_answer_too() -> None:
     def query(_: Sequence[str]) -> str:
         raise QueryError("scontrol gave no answer within 3 s")
 
-    assert _answer(SchedulerQuestion("slurm", "12", query)) == Answer("unknown", "scontrol gave no answer within 3 s")
+    assert _answer(OwnJobQuestion("slurm", "12", query)) == OwnJobState("unknown", "scontrol gave no answer within 3 s")
 
 
 def test_nobody_is_asked_where_there_are_no_jobs() -> None:
-    assert command_of("local", "") is None
-    assert command_of("hostfile", "") is None
+    assert own_job_command("local", "") is None
+    assert own_job_command("hostfile", "") is None
 
 
-def _answer(question: SchedulerQuestion) -> Answer | None:
+def _answer(question: OwnJobQuestion) -> OwnJobState | None:
     question.ask()
     return question._answers.get(timeout=10)
 
@@ -110,7 +110,7 @@ def test_a_question_that_was_ended_is_asked_again() -> None:
             raise QueryError("scontrol failed with exit code -15: no message")
         return SLURM.format("CANCELLED", "None")
 
-    assert _answer(SchedulerQuestion("slurm", "12", query)) == Answer("CANCELLED", "JobState=CANCELLED Reason=None")
+    assert _answer(OwnJobQuestion("slurm", "12", query)) == OwnJobState("CANCELLED", "JobState=CANCELLED Reason=None")
 
 
 def test_a_question_is_asked_outside_of_the_session_that_is_ended() -> None:
@@ -122,6 +122,6 @@ def test_while_a_job_is_ended_the_file_of_its_errors_says_why(due: str, word: st
     errors = tmp_path / "12.err"
     line = f"*** JOB 12 ON n1 CANCELLED AT 2026-05-01T12:00:00{due} ***"
     errors.write_text(f"a program's line\nslurmstepd-n1: error: {line}\n")
-    answer = to_answer("slurm", "12", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
-    assert answer == Answer(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
+    answer = to_own_state("slurm", "12", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
+    assert answer == OwnJobState(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
     assert scheduler_named("slurm").cause_of(answer.state) == ("preempted" if due else "cancelled")

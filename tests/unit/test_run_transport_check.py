@@ -13,7 +13,7 @@ from workflow.report.report_files import compute_report
 from workflow.report.show.report_tables import stream_table
 from workflow.run.actions import RecordEvent, SignalStages
 from workflow.run.lifecycle import step
-from workflow.run.observe.progress_readers import Follower
+from workflow.run.observe.followed_stages import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import read_filled_plan, stage_dir

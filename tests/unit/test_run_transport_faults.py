@@ -11,8 +11,8 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream, w
 from tests.support.imagined_run import Run, end_all
 from workflow.formats.json_lines import Tail, to_record
 from workflow.plan.plan_model import Plan
-from workflow.run.observe.progress_readers import Follower
-from workflow.run.observe.transport_faults import LOOK_S, TransportFaultFollower
+from workflow.run.observe.followed_stages import Follower
+from workflow.run.observe.sst_log import FAULT_LOOK_S, TransportFaultFollower
 from workflow.run.records.events_file import from_record, to_line
 from workflow.run.records.run_directory import read_filled_plan, stage_dir
 from workflow.run.state.events import StageExited, StreamProgress, StreamTransport, TransportFault
@@ -65,8 +65,8 @@ def test_a_fault_is_reported_once_and_looked_for_once_a_second(tmp_path: Path) -
     follower = TransportFaultFollower("ana", Tail(log))
     assert list(follower.poll(1.0)) == []
     log.write_text(EVPATH)
-    assert list(follower.poll(1.0 + LOOK_S / 2)) == []
-    assert [each.t for each in follower.poll(1.0 + LOOK_S)] == [1.0 + LOOK_S]
+    assert list(follower.poll(1.0 + FAULT_LOOK_S / 2)) == []
+    assert [each.t for each in follower.poll(1.0 + FAULT_LOOK_S)] == [1.0 + FAULT_LOOK_S]
     log.write_text(EVPATH * 2)
     assert list(follower.poll(9.0)) == []
 

@@ -7,7 +7,7 @@ import signal
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
-from workflow.run.processes.cpu_time import WorkWatch
+from workflow.run.processes.process_tree import WorkWatch
 from workflow.run.state.events import StageExited, StageWorked, StreamClosed
 from workflow.run.state.lifecycle_events import DeadlinePassed, StageSilent
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.same_machine import PROGRAMS, WHOLE_PATH, machine_program, without_programs
-from workflow.site.machine import find_program
+from workflow.site.this_machine import find_program
 
 ROOT = Path(__file__).parents[2]
 SEEN = """

@@ -14,7 +14,7 @@ import pytest
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.schedulers.pbs import qstat_attributes
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import QueryError
 from workflow.site.discover import discover_allocation, this_host
 
 # qstat(1B) of PBS Pro; ALCF's job-info examples have these dates and this exec_vnode.

@@ -12,8 +12,7 @@ import pytest
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Host
-from workflow.schedulers.scheduler import ThisNode
-from workflow.schedulers.scheduler_query import QueryError, ask
+from workflow.schedulers.scheduler import QueryError, ThisNode, ask
 from workflow.schedulers.slurm import slurm_allocation
 from workflow.site.discover import discover_allocation, this_host
 

@@ -10,10 +10,10 @@ import pytest
 from tests.support.planner import SITE, Planner
 from workflow.launch.allocation import Allocation, Host
 from workflow.site import load_site as loading
-from workflow.site.cpu_topology import CpuTopology, cpu_topology
-from workflow.site.detection import is_recognised
 from workflow.site.load_site import load_site
 from workflow.site.queue_model import Detect, Workaround
+from workflow.site.site_model import is_recognised
+from workflow.site.this_machine import CpuTopology, cpu_topology
 
 FOUR = Allocation(
     "slurm", "7", tuple(Host(f"n{i}", 8 if i == 2 else 16, (4 + i) * 2**30) for i in range(1, 5)), counts_threads=True

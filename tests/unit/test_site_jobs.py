@@ -11,8 +11,7 @@ from workflow.schedulers.flux import read_flux_jobs
 from workflow.schedulers.job_questions import ask_for_job, cancel_job, find_job, nodes_up
 from workflow.schedulers.lsf import read_lsf_jobs
 from workflow.schedulers.pbs import read_pbs_jobs
-from workflow.schedulers.scheduler import Phase
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import Phase, QueryError
 from workflow.schedulers.slurm import read_slurm_jobs
 
 GONE = {"stderr": "slurm_load_jobs error: Invalid job id specified\n", "code": 1}

@@ -15,8 +15,7 @@ from workflow.cli.json_output import SiteList
 from workflow.cli.main import wf
 from workflow.errors import RunError, SpecError, WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.site.known_sites import better_site, detected_sites, known_sites, site_for, site_here
-from workflow.site.load_site import load_site
+from workflow.site.load_site import better_site, detected_sites, known_sites, load_site, site_for, site_here
 from workflow.spec import shipped
 from workflow.spec.load import Loaded, load_pipeline
 from workflow.submit.submission import check_submission

@@ -13,12 +13,10 @@ import pytest
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.operators import OPERATORS
-from workflow.site import machine
-from workflow.site.elf import Links, read_links
+from workflow.site import this_machine
+from workflow.site.adios2_library import Links, adios2_planes, adios2_random_ids, read_links
 from workflow.site.load_site import load_site
-from workflow.site.machine import (
-    adios2_planes,
-    adios2_random_ids,
+from workflow.site.this_machine import (
     launcher_path,
     look,
     memory_bytes,
@@ -122,7 +120,7 @@ def test_random_ids_are_not_known_without_adios2(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fabric_is_a_device_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_FABRICS", (str(tmp_path / "none"), str(tmp_path / "infiniband")))
+    monkeypatch.setattr(this_machine, "_FABRICS", (str(tmp_path / "none"), str(tmp_path / "infiniband")))
     assert rdma_fabric()[0] is False
     (tmp_path / "infiniband/mlx5_0").mkdir(parents=True)
     found, seen = rdma_fabric()
@@ -135,7 +133,7 @@ def test_memory_of_neighbours_by_the_kernels_rules(
 ) -> None:
     if scope is not None:
         (tmp_path / "scope").write_text(f"{scope}\n")
-    monkeypatch.setattr(machine, "_PTRACE", tmp_path / "scope")
+    monkeypatch.setattr(this_machine, "_PTRACE", tmp_path / "scope")
     found, seen = peer_memory()
     assert found is allowed, seen
 
@@ -157,7 +155,7 @@ def test_memory_policy_by_the_c_library_and_the_kernel(
     enabled = tmp_path / "enabled"
     if pages is not None:
         enabled.write_text(pages)
-    monkeypatch.setattr(machine, "_HUGE_PAGES", enabled)
+    monkeypatch.setattr(this_machine, "_HUGE_PAGES", enabled)
     assert memory_policy(glibc, {})[0] == expected
 
 
@@ -229,8 +227,8 @@ def test_memory_is_what_the_cgroups_leave(
         file = tmp_path / "tree" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(limit + "\n")
-    monkeypatch.setattr(machine, "_OWN_CGROUP", tmp_path / "cgroup")
-    monkeypatch.setattr(machine, "_CGROUPS", tmp_path / "tree")
+    monkeypatch.setattr(this_machine, "_OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(this_machine, "_CGROUPS", tmp_path / "tree")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert memory_bytes() == (total if found is None else found)
 

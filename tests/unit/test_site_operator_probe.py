@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow.operators import built_into
-from workflow.site.machine import core_library
-from workflow.site.operator_probe import operators_of
+from workflow.site.adios2_library import core_library, operators_of
 from workflow.spec.load import load_pipeline
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")

@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.allocation import Allocation, Host
-from workflow.schedulers.scheduler import QueueFact, SchedulerFacts
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import QueryError, QueueFact, SchedulerFacts
 from workflow.schedulers.slurm import slurm_seconds
-from workflow.site.cpu_topology import CpuTopology
 from workflow.site.load_site import load_site
-from workflow.site.probe.probed_devices import Device, Gpus, find_gpus, find_interfaces, find_nics
-from workflow.site.probe.probed_node import ProbedNode, probe_node
-from workflow.site.probe.scheduler_facts import (
+from workflow.site.site_probe import (
+    Device,
+    Gpus,
     LauncherFact,
+    ProbedNode,
     ask_launcher,
     ask_scheduler,
+    find_gpus,
+    find_interfaces,
+    find_nics,
+    probe_node,
     scheduler_of,
+    site_text,
 )
-from workflow.site.probe.site_text import site_text
+from workflow.site.this_machine import CpuTopology
 
 GIB = 2**30
 CORES = tuple(range(64))

@@ -19,9 +19,8 @@ from workflow.run.processes.process_reaper import stat_fields
 from workflow.schedulers.pbs import pbs_chunk
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.slurm import slurm_directives, slurm_partition
-from workflow.submit.job_order import PASS_ON, check_path, job_name, make_order
-from workflow.submit.own_jobs import own_script
-from workflow.submit.psij_jobs import complete_script, render_order
+from workflow.submit.job_scripts import check_path, job_name, make_order, own_script, submit_environment
+from workflow.submit.psij_jobs import PASS_ON, render_order, submit_order
 
 
 def order(scheduler: str, **more: Any) -> JobOrder:
@@ -49,7 +48,7 @@ def test_slurm() -> None:
     ):  # fmt: skip
         assert said.count(option) == 1, option
     assert text.startswith("#!/bin/bash\n#SBATCH ")
-    first_command = text.splitlines().index("_PSIJ_PPN=1")
+    first_command = next(index for index, line in enumerate(text.splitlines()) if line.startswith("exec "))
     assert not any(line.startswith("#SBATCH") for line in text.splitlines()[first_command:]), (
         "sbatch stops reading there"
     )
@@ -155,9 +154,42 @@ def test_run_directories_that_a_script_cannot_hold_are_refused(path: str) -> Non
         check_path(Path(path))
 
 
-def test_a_script_that_is_not_as_expected_is_refused() -> None:
-    with pytest.raises(RunError, match="PSI/J's job script has 0 lines like"):
-        complete_script("#!/bin/bash\necho hello\n", order("slurm"))
+# Of a shell of `salloc`, inside of which a run is submitted, and of users who have defaults.
+IN_A_JOB = {
+    "PATH": "/bin", "SLURM_JOB_ID": "7", "SLURM_MEM_PER_CPU": "100", "SLURM_CPUS_PER_TASK": "4", "SLURM_JOB_GPUS": "0",
+    "SLURM_TASKS_PER_NODE": "1", "SLURMD_NODENAME": "n1", "SLURM_RESTART_COUNT": "1", "SLURM_CONF": "/etc/slurm.conf",
+    "SLURM_CLUSTERS": "a", "SLURM_MPI_TYPE": "pmix", "FLUX_URI": "local:///x", "PBS_NODEFILE": "/x", "PBS_SERVER": "s",
+    "LSB_JOBID": "3", "LSB_DEFAULTQUEUE": "q", "SBATCH_JOB_NAME": "other", "SBATCH_TIMELIMIT": "5", "SBATCH_WAIT": "1",
+    "SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "debug",
+}  # fmt: skip
+KEPT = {"PATH", "SLURM_CONF", "SLURM_CLUSTERS", "SLURM_MPI_TYPE", "PBS_SERVER", "LSB_DEFAULTQUEUE"}
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs", "lsf"])
+def test_a_job_inherits_nothing_of_the_job_that_it_is_submitted_from(scheduler: str) -> None:
+    assert set(submit_environment(order(scheduler, account="phy"), IN_A_JOB)) == KEPT
+
+
+def test_what_the_plan_leaves_open_is_the_users_default() -> None:
+    left = set(submit_environment(order("slurm", queue=None), IN_A_JOB)) - KEPT
+    assert left == {"SBATCH_ACCOUNT", "SBATCH_PARTITION"}
+
+
+def test_a_job_of_flux_is_a_part_of_the_job_around_its_instance() -> None:
+    assert submit_environment(order("flux"), IN_A_JOB) == IN_A_JOB
+
+
+def test_psij_submits_without_the_variables_of_another_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, command = tmp_path / "seen", tmp_path / "bin/sbatch"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\nenv > {seen}\necho Submitted batch job 12\n")
+    command.chmod(0o755)
+    for name, value in (IN_A_JOB | {"PATH": f"{command.parent}:{os.environ['PATH']}"}).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "run").mkdir()
+    assert submit_order(replace(order("slurm", account="phy"), run_dir=tmp_path / "run")) == "12"
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert names & set(IN_A_JOB) == KEPT
 
 
 @pytest.mark.parametrize("suspended", [False, True])

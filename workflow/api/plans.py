@@ -31,7 +31,7 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     """
     from workflow.plan.make import make_plan as decide
     from workflow.plan.topology.implicit_stages import complete_pipeline
-    from workflow.site.operator_probe import operators_of
+    from workflow.site.adios2_library import operators_of
 
     if site is None:
         site = find_site(loaded)
@@ -47,7 +47,7 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
         if allocation is None:
             raise
         from workflow.plan.allocation_check import too_few_nodes
-        from workflow.site.known_sites import better_site, whole_site
+        from workflow.site.load_site import better_site, whole_site
 
         if (whole := whole_site(site, loaded.spec.site, loaded.path.parent, allocation)) is not None:
             few = too_few_nodes(plan_for(whole), allocation)
@@ -66,8 +66,7 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Se
     campaign lays over the site's file.
     """
     from workflow.site.discover import discover_allocation
-    from workflow.site.known_sites import site_here
-    from workflow.site.load_site import load_site
+    from workflow.site.load_site import load_site, site_here
 
     received = allocation or discover_allocation()
     name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
@@ -116,7 +115,7 @@ def refuse_allocation(plan: Plan, site: Site, allocation: Allocation) -> list[Pr
     import time
 
     from workflow.plan.allocation_check import allocation_problems
-    from workflow.site.known_sites import site_for
+    from workflow.site.load_site import site_for
 
     problems = allocation_problems(plan, allocation, time.time(), site, site_for(allocation, site.site))
     if errors := [problem for problem in problems if problem.level == "error"]:

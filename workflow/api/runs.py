@@ -245,7 +245,7 @@ def _follow(plan: Plan, directory: Path, job: JobRecord, quiet: bool) -> Report:
     """Follow a run that was submitted to its end."""
     from workflow.report.report_files import write_report
     from workflow.report.show.live_display import Progress
-    from workflow.submit.followed_job import follow_job
+    from workflow.submit.job_status import follow_job
 
     with Progress(plan, directory, quiet=quiet) as display:
         display.say(f"{job.text} was submitted")

@@ -9,7 +9,7 @@ from workflow.forecast.calibration_model import CompressorRates
 from workflow.forecast.quartiles import quartiles
 from workflow.operators import built_into
 from workflow.report.build.stage_and_stream_figures import stored_bytes
-from workflow.site.machine import core_library
+from workflow.site.adios2_library import core_library
 from workflow.site.site_model import Site
 
 # As `output: compression` takes them; the settings of the report of the data that was compressed.

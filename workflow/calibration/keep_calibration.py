@@ -15,8 +15,7 @@ from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.site.discover import discover_allocation
-from workflow.site.known_sites import site_here
-from workflow.site.load_site import load_site, read_site_file
+from workflow.site.load_site import load_site, read_site_file, site_here
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
 from workflow.spec.models.pipeline import AUTO_SITE

@@ -122,7 +122,7 @@ def _machine() -> Finding:
 def _site_and_allocation() -> list[Finding]:
     """Which known site this machine is, and what the batch job has that wf is in."""
     from workflow.site.discover import discover_allocation
-    from workflow.site.known_sites import detected_sites
+    from workflow.site.load_site import detected_sites
 
     found = detected_sites()
     hint = "" if found else "on a cluster: `wf sites` lists what is known, `wf site probe` describes a new machine"
@@ -187,7 +187,7 @@ def _ssc(mpi: bool) -> str:
 def _mpi_launcher(site: Site) -> Finding:
     """The launcher of the site: another one that is installed is of no use to its stages."""
     from workflow.launch.launchers import LAUNCHERS
-    from workflow.site.machine import find_program
+    from workflow.site.this_machine import find_program
 
     if not LAUNCHERS[site.launcher].starts_ranks:
         return Finding("MPI launcher", "note", f"site {site.site} has none, so stages have one rank")
@@ -207,7 +207,7 @@ def _mpi_launcher(site: Site) -> Finding:
 
 def _missing(modules: Sequence[str]) -> list[str]:
     """Those of `modules` that this Python does not have."""
-    from workflow.site.python_modules import ask_modules
+    from workflow.site.interpreters import ask_modules
 
     lacks = ask_modules(sys.executable, modules, {})()
     return lacks if isinstance(lacks, list) else []

@@ -56,7 +56,7 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
         problem = error  # the scheduler ends it all the same
     is_dead = lives is not None and lives.lease is not None and not lives.alive
     if job is not None and is_dead and read_job_end(run_dir) is not None:
-        from workflow.submit.job_watch import settle_job
+        from workflow.submit.job_status import settle_job
 
         settle_job(run_dir, job, within_s=0.0, is_lost=True)
     if job is not None and (problem is not None or not _has_verdict(run_dir)):
@@ -204,7 +204,7 @@ def _show(run_dir: Path, quiet: bool) -> RunState | None:
         if job is None:
             states = _follow_local(run_dir, plan)
         else:
-            from workflow.submit.followed_job import follow_job
+            from workflow.submit.job_status import follow_job
 
             states = follow_job(run_dir, plan, job, progress.say)
         with contextlib.closing(states):
@@ -309,7 +309,7 @@ def with_job_state(run_dir: Path, report: Report) -> Report:
     from workflow.run.control.lease import has_lease
     from workflow.run.records.events_file import read_start_and_verdict
     from workflow.run.records.job_record import read_job
-    from workflow.submit.job_watch import settle_job
+    from workflow.submit.job_status import settle_job
 
     if (job := read_job(run_dir)) is None:
         return report

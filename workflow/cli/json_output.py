@@ -17,7 +17,7 @@ from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.records.run_notes import RunNote
 from workflow.run.records.run_removal import LeftDirectory
-from workflow.site.known_sites import KnownSite
+from workflow.site.load_site import KnownSite
 from workflow.spec.models.component import Component
 
 if TYPE_CHECKING:

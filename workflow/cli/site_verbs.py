@@ -27,7 +27,7 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
     from workflow.report.show.component_and_site_tables import fact_lines, queue_table, site_table, workaround_table
     from workflow.report.show.printing import show_table
     from workflow.report.show.terminal import make_output
-    from workflow.site.known_sites import known_sites
+    from workflow.site.load_site import known_sites
     from workflow.spec.shipped import no_config
 
     found = [site for site in known_sites() if name in (None, site.name)]
@@ -72,8 +72,7 @@ def probe(write: Path | None, name: str | None) -> None:
     """
     from workflow.report.show.printing import show_errors
     from workflow.site.load_site import read_site_file
-    from workflow.site.probe.probed_node import probe_node
-    from workflow.site.probe.site_text import site_text
+    from workflow.site.site_probe import probe_node, site_text
 
     facts = probe_node()
     name = name or (write.stem if write is not None else facts.cluster) or "my-machine"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.provenance.provenance_model import FileRecord, StagePython
-from workflow.site.program_lookup import is_interpreter
+from workflow.site.interpreters import is_interpreter
 from workflow.spec.shipped import SHIPPED
 
 METADATA_FILE = "ro-crate-metadata.json"

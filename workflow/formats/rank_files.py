@@ -27,7 +27,7 @@ class RankStart(NamedTuple):
     """What one rank of a stage starts. `cores` are those of all ranks of the stage on a node; [] is no binding.
 
     `planned` are the cores that the plan uses on nodes, and `by_index` whether they may be counted among those that a
-    process may use (`launch.binding`). `secrets`: variable → where its value is (`workflow.redaction`).
+    process may use (`workflow.core_set`). `secrets`: variable → where its value is (`workflow.redaction`).
     """
 
     program: list[str]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workflow.core_set import format_cores
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, rank_settings
 from workflow.launch.rank_ends import signal_of_shell
-from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "FLUX_TASK_LOCAL_ID"
 

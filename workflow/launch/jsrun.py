@@ -6,9 +6,8 @@ Summit, its largest machine, has ended; the file is made as its users wrote it.
 from __future__ import annotations
 
 from workflow.core_set import format_cores
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, rank_settings
 from workflow.launch.rank_ends import signal_of_shell
-from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "OMPI_COMM_WORLD_LOCAL_RANK"
 # Stages on one node overlap only in what they share on purpose.

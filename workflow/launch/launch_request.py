@@ -1,13 +1,19 @@
-"""What is to be launched, and the line that a launcher makes of it. A new launcher gets all that it needs from here."""
+"""What is to be launched, and the line that a launcher makes of it. A new launcher gets all that it needs from here.
+
+A launcher gives all ranks of a line one environment. Where they need different ones, for GPUs or network adapters, each
+rank starts through a script of a few lines, which sets its variables by its number on its node and becomes the program.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from workflow.formats.rank_files import NOT_STARTED
 from workflow.launch.rank_ends import EndPattern
 
 CoreSet = Sequence[int]
@@ -188,6 +194,7 @@ class Launcher:
     line: Callable[[LaunchRequest], LaunchLine]
     executable: str  # empty: the program is started without a launcher, and has one rank
     options: frozenset[str] = frozenset()  # what its table in configs/launchers must have
+    version_words: tuple[str, ...] = ()  # of `mpiexec --version`, which several launchers are called
     comes_with_python: bool = False  # a Python environment may bring its own, which then belongs to its MPI
     several_programs: bool = False  # one line can start several programs, on whichever nodes
     binds: bool = False  # binds ranks to cores itself; else they inherit the cores of what starts it
@@ -238,3 +245,48 @@ def host_options(request: LaunchRequest, hosts: Sequence[str], in_file: str = "{
 def hosts_with_ranks(request: LaunchRequest) -> list[str]:
     """`host:ranks` in the order of the ranks, for nodes that have different numbers of them."""
     return [f"{request.hosts[each.node]}:{each.ranks}" for each in request.segments()] if request.hosts else []
+
+
+NIC_VARIABLE = "FABRIC_IFACE"  # of SST's RDMA transport (ADIOS2, toolkit/sst/dp/rdma_dp.c)
+SCRIPT = "rank_settings.sh"
+
+
+class RankSettings(NamedTuple):
+    """What every rank starts through, [] for nothing; the script that this needs; environment of all ranks."""
+
+    through: list[str]
+    files: dict[str, Callable[[], str]]
+    env: dict[str, str]
+
+
+def rank_settings(request: LaunchRequest, local_rank: str, *, selects_gpus: bool = False) -> RankSettings:
+    """The settings of the ranks of a line. `local_rank` is the variable with a rank's number on its node.
+
+    `selects_gpus`: the launcher restricts each rank to its GPUs itself.
+    """
+    layout = request.local
+    variable = "" if selects_gpus else request.node.gpu_variable
+    ranks: list[dict[str, str]] = [{} for _ in range(max(len(layout.gpus) if variable else 0, len(layout.nics)))]
+    for rank, settings in enumerate(ranks):
+        if variable and rank < len(layout.gpus):
+            settings[variable] = ",".join(map(str, layout.gpus[rank]))
+        if rank < len(layout.nics) and layout.nics[rank]:
+            settings[NIC_VARIABLE] = layout.nics[rank]
+    if not any(ranks):
+        return RankSettings([], {}, {})
+    if all(settings == ranks[0] for settings in ranks):
+        return RankSettings([], {}, ranks[0])
+    path = f"{request.folder}/{SCRIPT}"
+    return RankSettings(["/bin/sh", path], {path: lambda: _script(local_rank, ranks)}, {})
+
+
+def _script(local_rank: str, ranks: Sequence[Mapping[str, str]]) -> str:
+    cases = "".join(
+        f"{rank}) export {' '.join(f'{name}={shlex.quote(value)}' for name, value in settings.items())} ;;\n"
+        for rank, settings in enumerate(ranks)
+    )
+    return (
+        f'#!/bin/sh\n# GPUs and network adapter of each rank of a node\ncase "${local_rank}" in\n{cases}'
+        f'*) echo "wf: {local_rank}=${local_rank}: no rank of this node has that number" >&2; exit {NOT_STARTED} ;;\n'
+        'esac\nexec "$@"\n'
+    )

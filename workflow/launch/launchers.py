@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow.launch import direct, flux_run, jsrun, mpiexec, openmpi, pals, srun
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch import flux_run, jsrun, mpiexec, openmpi, pals, srun
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, rank_settings
+
+
+def _program_line(request: LaunchRequest) -> LaunchLine:
+    """One rank without a launcher: the program is started as it is."""
+    (program,) = request.programs
+    return LaunchLine(list(program.argv), env=rank_settings(request, "").env)
+
 
 # The program is started as it is; and what a site's file means that names no launcher.
 DIRECT, DEFAULT = "none", "mpiexec"
 LAUNCHERS: dict[str, Launcher] = {
-    DIRECT: direct.LAUNCHER,
+    DIRECT: Launcher(_program_line, executable=""),
     "mpiexec": mpiexec.LAUNCHER,
     "pals": pals.LAUNCHER,
     "openmpi": openmpi.LAUNCHER,

@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options, hosts_with_ranks
+from workflow.launch.launch_request import (
+    Launcher,
+    LaunchLine,
+    LaunchRequest,
+    host_options,
+    hosts_with_ranks,
+    rank_settings,
+)
 from workflow.launch.rank_ends import signal_of_shell
-from workflow.launch.rank_settings import rank_settings
 
 # hydra exits with the number of the signal that ended a rank, and names it in this line.
 _EXIT_STRING = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
@@ -62,6 +68,7 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
 LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
+    version_words=("HYDRA",),
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "gpus_per_rank"}),
     comes_with_python=True,
     several_programs=True,

@@ -14,8 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
+from workflow.core_set import CoresMissingError, real_cores
 from workflow.formats.rank_files import NOT_STARTED, RankStart, note_exit, note_started, read_start, say
-from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.redaction import read_secrets
 
 _PR_SET_PDEATHSIG = 1

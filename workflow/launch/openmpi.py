@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 
 from workflow.formats.run_variables import RUN_VARIABLES
-from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options
+from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options, rank_settings
 from workflow.launch.rank_ends import signal_of_shell
-from workflow.launch.rank_settings import rank_settings
 
 _HERE = "localhost"
 _LOCAL_RANK = "OMPI_COMM_WORLD_LOCAL_RANK"
@@ -73,6 +72,7 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
 LAUNCHER = Launcher(
     _line,
     executable="mpirun",
+    version_words=("Open MPI", "OpenRTE"),
     options=frozenset(
         {"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "shared_rank_file", "no_binding", "export"}
     ),

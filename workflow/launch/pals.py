@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from workflow.core_set import format_cores
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options, rank_settings
 from workflow.launch.rank_ends import signal_of_shell
-from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "PALS_LOCAL_RANKID"
 
@@ -44,6 +43,7 @@ def _gpus(request: LaunchRequest) -> list[str]:
 LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
+    version_words=("PALS",),
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "no_binding", "gpus"}),
     binds=True,
     selects_gpus=True,

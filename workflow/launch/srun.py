@@ -10,9 +10,16 @@ from __future__ import annotations
 import math
 import re
 
-from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options
+from workflow.launch.launch_request import (
+    Files,
+    Launcher,
+    LaunchLine,
+    LaunchRequest,
+    RankSettings,
+    host_options,
+    rank_settings,
+)
 from workflow.launch.rank_ends import end_pattern, signal_of_shell
-from workflow.launch.rank_settings import RankSettings, rank_settings
 
 _RANKS = r"srun: error: (?P<host>[^ :]+): tasks? (?P<ranks>[\d,-]+): "
 _STEP = r"(?:slurmstepd\S*|srun): error: \*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+"

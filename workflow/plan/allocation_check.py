@@ -139,7 +139,7 @@ def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
 def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> Iterator[Problem]:
     """Cores, GPUs and memory that stages use and a node has not: one message each, about all such nodes.
 
-    `threads` of hardware are a core. Without a scheduler the ranks get the cores that there are (`launch.binding`).
+    `threads` of hardware are a core. Without a scheduler the ranks get the cores that there are (`workflow.core_set`).
     """
     if allocation.source == "local":
         return

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launch_request import NIC_VARIABLE, LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
-from workflow.launch.rank_settings import NIC_VARIABLE
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Plan, StagePlan
 
-# SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`), and whose
+# SST is the only engine whose processes find each other by their ids (`run.processes.adios2_workarounds`), and whose
 # RDMA transport must be given the network adapter.
 _RDMA = "rdma"
 

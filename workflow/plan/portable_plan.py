@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from workflow.plan.make import make_plan
 from workflow.plan.topology.declared_stages import CompletePipeline
 from workflow.plan.topology.implicit_stages import complete_pipeline
-from workflow.site.machine import ALLOCATOR_VARIABLES
 from workflow.site.site_model import Site
+from workflow.site.this_machine import ALLOCATOR_VARIABLES
 from workflow.spec.models.component import Component
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from pathlib import Path
 from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
 from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.site.need_model import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
-from workflow.site.program_lookup import Executed, executed, is_interpreter, is_python
-from workflow.site.python_modules import PYTHON_VARIABLES
+from workflow.site.availability import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.interpreters import PYTHON_VARIABLES, Executed, executed, is_interpreter, is_python
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec

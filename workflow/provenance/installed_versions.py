@@ -12,8 +12,8 @@ from pathlib import Path
 
 from workflow import __version__
 from workflow.provenance.provenance_model import StagePython
-from workflow.site.elf import read_links
-from workflow.site.program_lookup import is_own_python, is_python
+from workflow.site.adios2_library import read_links
+from workflow.site.interpreters import is_own_python, is_python
 
 PACKAGES = ("adios2", "numpy", "mpi4py")
 # Packages that bring an MPI library, under the names of PyPI.

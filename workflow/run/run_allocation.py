@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import Problem, RunError, WfError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
-from workflow.launch.binding import CoresMissingError, real_cores
-from workflow.launch.host_list import short_host
+from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.allocation_check import job_text, plan_nodes
 from workflow.plan.launch_requests import GrantedNodes, launch_lines

@@ -38,17 +38,14 @@ from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
-from workflow.run.observe.file_visibility import visibility_s
-from workflow.run.observe.followed_stages import POLL_S, FollowedStages
+from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
-from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
+from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.mpmd_launches import MpmdLaunches
-from workflow.run.processes.scheduler_question import SchedulerQuestion
+from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_ending import Ending, by_first_end
-from workflow.run.processes.stage_processes import StageProcesses
-from workflow.run.processes.stand_in import stand_in
-from workflow.run.proof.proof_need import must_prove
+from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
+from workflow.run.proof.placement_probe import must_prove
 from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
@@ -77,11 +74,12 @@ from workflow.run.state.run_state import RunState, initial_state
 from workflow.run.stop_sequence import plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
+from workflow.schedulers.job_questions import OwnJobQuestion
 
 if TYPE_CHECKING:
     from workflow.run.nodes.guards import NodeGuards
+    from workflow.run.proof.compare_placement import RankWatch
     from workflow.run.proof.prove import Prover
-    from workflow.run.proof.rank_watch import RankWatch
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5
@@ -155,7 +153,7 @@ class RunLoop:
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = self.make_guards()
-        self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
+        self.scheduler = OwnJobQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))

@@ -11,18 +11,20 @@ from typing import Any
 from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.host_list import expand_hosts
+from workflow.launch.host_lists import expand_hosts
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
+    end_of_job,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _UNLIMITED_S = 2**32 - 1  # what `flux job timeleft` says of a job without a limit
 # flux-jobs(1), JOB STATUS
@@ -132,6 +134,8 @@ SCHEDULER = Scheduler(
     ending=("CLEANUP",),
     ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
     nests=True,
+    # Of the instance around the submission, which a job of another scheduler would take for its own.
+    not_inherited=lambda _order: ("FLUX_URI", "FLUX_JOB_*", "FLUX_TASK_*", "FLUX_ENCLOSING_ID", "FLUX_KVS_NAMESPACE"),
     nodes_up=nodes_up,
     launcher="flux",
 )

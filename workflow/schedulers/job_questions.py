@@ -1,16 +1,23 @@
-"""Asks a scheduler about a job, and about its nodes. What it cannot answer now is no answer: no job ends by that."""
+"""Asks a scheduler about a job, from outside or by the job itself, and about its nodes.
+
+What it cannot answer now is no answer: no job ends by that. What is asked at the end of a job may be ended with it: its
+command runs in a session of its own, and where it gave no answer it is asked again.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from workflow.schedulers.scheduler import JobWord, Scheduler, same_job
-from workflow.schedulers.scheduler_query import Query, QueryError, ask
-from workflow.schedulers.schedulers import scheduler_named
+from workflow.launch.allocation import Source
+from workflow.schedulers.scheduler import JobWord, Query, QueryError, Scheduler, ask, same_job
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 # Slurm's commands block for 9 s when its controller is gone.
 ANSWER_S = 20.0
@@ -33,9 +40,9 @@ class JobAnswer:
 def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswer:
     """What the queue says of a job, or the accounting when the queue has forgotten it."""
     commands = scheduler_named(scheduler)
-    answer = _answer(commands, commands.of_job(job), job, query)
+    answer = _answer_of(commands, commands.of_job(job), job, query)
     if answer.is_absent and commands.history is not None:
-        old = _answer(commands, commands.history(job), job, query)
+        old = _answer_of(commands, commands.history(job), job, query)
         # Without accounting there is no history, which says nothing about the job.
         return old if old.word is not None else answer
     return answer
@@ -44,7 +51,7 @@ def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswe
 def find_job(scheduler: str, name: str, query: Query = ask_slowly) -> JobAnswer:
     """The newest job of this user with that name, whatever its state."""
     commands = scheduler_named(scheduler)
-    return _answer(commands, commands.of_name(name), None, query)
+    return _answer_of(commands, commands.of_name(name), None, query)
 
 
 def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
@@ -57,7 +64,7 @@ def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
             raise
 
 
-def _answer(commands: Scheduler, command: Sequence[str], job: str | None, query: Query) -> JobAnswer:
+def _answer_of(commands: Scheduler, command: Sequence[str], job: str | None, query: Query) -> JobAnswer:
     try:
         words = commands.read(query(command))
     except QueryError as error:
@@ -78,3 +85,68 @@ def nodes_up(scheduler: str, queue: str | None, query: Query = ask_slowly) -> in
         return None if count is None else count(queue, query)
     except (QueryError, ValueError):
         return None
+
+
+# Of a job about itself: for one question, and for all of them.
+OWN_ANSWER_S = 3.0
+_PAUSE_S = 0.1
+
+
+class OwnJobState(NamedTuple):
+    """The state of a job in the scheduler's word, and the part of its answer that says so."""
+
+    state: str
+    raw: str
+
+
+class OwnJobQuestion:
+    """The question about one job. Nobody waits for the answer: `take` gives it when it has come."""
+
+    def __init__(self, source: Source, job: str, query: Query = lambda command: ask(command, OWN_ANSWER_S)) -> None:
+        self._source, self._job, self._query = source, job, query
+        self._answers: SimpleQueue[OwnJobState] = SimpleQueue()
+
+    def ask(self) -> None:
+        """Begin to ask."""
+        threading.Thread(target=self._ask, name="scheduler", daemon=True).start()
+
+    def take(self) -> OwnJobState | None:
+        """The answer, once."""
+        try:
+            return self._answers.get_nowait()
+        except Empty:
+            return None
+
+    def _ask(self) -> None:
+        command = own_job_command(self._source, self._job)
+        if command is None:
+            return
+        deadline = time.monotonic() + OWN_ANSWER_S
+        while True:
+            try:
+                answer = to_own_state(self._source, self._job, self._query(command))
+                break
+            except QueryError as error:
+                answer = OwnJobState("unknown", str(error))
+            if time.monotonic() + _PAUSE_S >= deadline:
+                break
+            time.sleep(_PAUSE_S)
+        self._answers.put(answer)
+
+
+def own_job_command(source: Source, job: str) -> Sequence[str] | None:
+    """What prints the state of a job, asked by the job itself; None for a source that has no jobs."""
+    if source not in SCHEDULERS:
+        return None
+    scheduler = scheduler_named(source)
+    return (scheduler.own_job or scheduler.of_job)(job)
+
+
+def to_own_state(source: Source, job: str, text: str) -> OwnJobState:
+    """What the command has printed. A text that is not understood is the state itself."""
+    scheduler = scheduler_named(source)
+    words = [word for word in (scheduler.read_own or scheduler.read)(text) if same_job(job, word)]
+    if not words:
+        said = " ".join(text.split())[:200]
+        return OwnJobState(said or "unknown", said)
+    return OwnJobState(words[-1].text, words[-1].raw)

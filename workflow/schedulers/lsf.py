@@ -9,19 +9,21 @@ from collections.abc import Iterator, Mapping
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
+from workflow.launch.host_lists import count_hosts, read_host_file
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.schedulers.host_lines import count_hosts, read_host_file
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
+    end_of_job,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 # `bjobs -o time_left`: hours and minutes, L: of the limit; E and X: of an estimate.
 _LEFT = re.compile(r"^(\d+):(\d+)(?: ([LEX]))?$")
@@ -39,6 +41,12 @@ _CAUSES: dict[str, SchedulerCause] = {
     "TERM_PREEMPT": "preempted",
 }
 _QUEUE = ["bjobs", "-a", "-noheader", "-o", "jobid stat exit_code exit_reason delimiter='|'"]
+
+# The environment of its jobs (IBM's LSF reference), which bsub passes on. Not LSB_DEFAULTQUEUE and other options.
+_OF_A_JOB = (
+    "LSB_JOBID", "LSB_BATCH_JID", "LSB_JOBINDEX*", "LSB_JOBNAME", "LSB_QUEUE", "LSB_HOSTS", "LSB_MCPU_HOSTS",
+    "LSB_DJOB_*", "LSB_AFFINITY_HOSTFILE", "LSB_EFFECTIVE_RSRCREQ", "LSB_SUB_*", "LS_JOBPID", "LS_SUBCWD",
+)  # fmt: skip
 
 
 def lsf_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Allocation:
@@ -133,5 +141,6 @@ SCHEDULER = Scheduler(
     causes=_CAUSES,
     ending=(),
     ask=HowToAsk("`bsub -nnodes {0}`, or as your site documents", "`bsub -x`", "`bsub -gpu num={}`"),
+    not_inherited=lambda _order: _OF_A_JOB,
     launcher="jsrun",
 )

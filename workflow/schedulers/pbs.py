@@ -9,18 +9,20 @@ from datetime import datetime
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.schedulers.host_lines import count_hosts, read_host_file, with_own_facts
+from workflow.launch.host_lists import count_hosts, read_host_file, with_own_facts
 from workflow.schedulers.scheduler import (
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     Scheduler,
     SubmitCommand,
     ThisNode,
     clock_seconds,
+    end_of_job,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _ATTRIBUTE = re.compile(r"^ {4}(\S+) = (.*)$")
 _TIME = "%a %b %d %H:%M:%S %Y"
@@ -32,6 +34,12 @@ _PHASES: dict[str, Phase] = {
 }
 # Exit_status: of a job that was ended at its walltime, and 256 + SIGTERM (PBS Professional Administrator's Guide).
 _ENDS = {"-29": "TIMEOUT", "271": "CANCELLED"}
+
+# qsub(1B), ENVIRONMENT VARIABLES, and those of Torque: `-V` passes on all that there are.
+_OF_A_JOB = (
+    "PBS_JOBID", "PBS_JOBNAME", "PBS_JOBDIR", "PBS_JOBCOOKIE", "PBS_NODEFILE", "PBS_NODENUM", "PBS_TASKNUM",
+    "PBS_MOMPORT", "PBS_ENVIRONMENT", "PBS_QUEUE", "PBS_ARRAY*", "PBS_NUM_*", "PBS_NP", "PBS_O_*",
+)  # fmt: skip
 
 
 def pbs_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -> Allocation:
@@ -79,10 +87,14 @@ def qstat_attributes(text: str) -> dict[str, str]:
 
 
 def pbs_directives(order: JobOrder) -> Iterator[str]:
-    """Options of qsub(1B) beside those that PSI/J writes."""
+    """Options of qsub(1B) beside those of `pbs.mustache`."""
+    allocation = order.allocation
     yield f"-N {order.name}"
     yield "-r n"
-    yield from order.allocation.directives
+    yield pbs_chunk(order)
+    if not any(line.startswith("-l place=") for line in allocation.directives):
+        yield f"-l place=scatter:{'exclhost' if allocation.exclusive else 'shared'}"
+    yield from allocation.directives
 
 
 def pbs_chunk(order: JobOrder) -> str:
@@ -91,13 +103,6 @@ def pbs_chunk(order: JobOrder) -> str:
     given = ":".join(allocation.constraints)
     share = "" if allocation.exclusive or "ncpus=" in given else f":ncpus={order.cpus}:mpiprocs=1"
     return f"-l select={allocation.nodes}{share}" + (f":{given}" if given else "")
-
-
-def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
-    yield r"^#PBS -l select=.*$", f"#PBS {pbs_chunk(order)}"
-    yield r"^#PBS -V\n(?=(?s:.*)^#PBS -V$)", ""  # it is there twice
-    if any(line.startswith("-l place=") for line in order.allocation.directives):
-        yield r"^#PBS -l place=scatter:(shared|exclhost)$", ""
 
 
 def read_pbs_jobs(text: str) -> list[JobWord]:
@@ -134,5 +139,6 @@ SCHEDULER = Scheduler(
     causes={"TIMEOUT": "time_limit", "CANCELLED": "cancelled"},  # as `_ENDS` says it
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
-    psij_edits=_psij_edits,
+    psij_template="pbs.mustache",
+    not_inherited=lambda _order: _OF_A_JOB,
 )

@@ -1,16 +1,59 @@
-"""What wf must know of a scheduler: its jobs from inside and from outside, their scripts, and how users ask it."""
+"""What wf must know of a scheduler: its jobs from inside and outside, their scripts, and how its commands are asked.
+
+Every command gets a deadline: a scheduler that is down may block for ever.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.schedulers.scheduler_query import Query
+
+QUERY_DEADLINE_S = 5.0
+Query = Callable[[Sequence[str]], str]
+"""A command → what it printed. Raises QueryError."""
+
+
+class QueryError(Exception):
+    """A command of a scheduler gave no answer; the text says why."""
+
+
+def end_of_job(read: Callable[[], float | None], notes: list[str]) -> float | None:
+    """When the job ends; None where it has no limit. None and a note where `read` raises QueryError."""
+    try:
+        return read()
+    except QueryError as error:
+        notes.append(f"the end of the job is not known: {error}")
+        return None
+
+
+def ask(command: Sequence[str], deadline_s: float = QUERY_DEADLINE_S) -> str:
+    """What the command prints. Raises QueryError when it is missing, fails, or takes too long.
+
+    It runs in a session of its own: what ends the process group of the caller does not end the question.
+    """
+    import subprocess  # only where a command is asked
+
+    name = command[0]
+    try:
+        answer = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=deadline_s,
+            start_new_session=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise QueryError(f"{name} gave no answer within {deadline_s:g} s") from None
+    except OSError as error:
+        raise QueryError(f"{name}: {error.strerror}") from error
+    if answer.returncode:
+        said = (answer.stderr or answer.stdout).strip().splitlines()[:1] or ["no message"]
+        raise QueryError(f"{name} failed with exit code {answer.returncode}: {said[0]}")
+    return answer.stdout
+
 
 # unknown: a word that is not in our table. It means nothing; the next answer may be another one.
 Phase = Literal["pending", "running", "ended", "unknown"]
@@ -188,8 +231,11 @@ class Scheduler:
 
     ask: HowToAsk
     nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
-    # PSI/J writes the script and submits it; what is to be changed there: patterns, and what comes in their place.
-    psij_edits: Callable[[JobOrder], Iterable[tuple[str, str]]] | None = None
+    # PSI/J submits its jobs by scripts of this template, a file beside the module; empty: a script of our own does.
+    psij_template: str = ""
+    # Variables that must not come from the environment of the submission, where `wf` may run in a job: those of that
+    # job, and those that override options of the script. Names, or beginnings that end in `*`.
+    not_inherited: Callable[[JobOrder], Iterable[str]] = lambda _order: ()
     # Its own name for the queue; None: it chooses.
     queue: Callable[[AskedNodes], str | None] = lambda asked: asked.queue
     history: Callable[[str], Command] | None = None  # asks for jobs that the queue has forgotten

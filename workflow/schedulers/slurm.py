@@ -11,24 +11,25 @@ from pathlib import Path
 from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.host_list import expand_hosts
+from workflow.launch.host_lists import expand_hosts
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.scheduler import (
-    PSIJ_DIR,
     AskedNodes,
     HowToAsk,
     JobOrder,
     JobWord,
     Phase,
+    Query,
+    QueryError,
     QueueFact,
     Scheduler,
     SchedulerFacts,
     SubmitCommand,
     ThisNode,
     clock_seconds,
+    end_of_job,
     phase_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _REPEATED = re.compile(r"^(\d+)(?:\(x(\d+)\))?$")
 _END = re.compile(r"\bEndTime=(\S+)")
@@ -74,6 +75,22 @@ _CAUSES: dict[str, SchedulerCause] = {
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
+# sbatch(1), salloc(1) and srun(1), OUTPUT ENVIRONMENT VARIABLES. Not SLURM_CONF and others that say where Slurm is.
+_OF_A_JOB = (
+    "SLURM_JOB*", "SLURM_ARRAY_*", "SLURM_HET_*", "SLURM_NNODES", "SLURM_NODE*", "SLURM_NTASKS*", "SLURM_NPROCS",
+    "SLURM_TASK*", "SLURM_CPU*", "SLURM_GPU*", "SLURM_SHARDS*", "SLURM_GRES*", "SLURM_MEM_*", "SLURM_TRES_*",
+    "SLURM_DIST*", "SLURM_HINT", "SLURM_THREADS_PER_CORE", "SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_OVERCOMMIT",
+    "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERLAP", "SLURM_EXPORT_ENV", "SLURM_GET_USER_ENV", "SLURM_PROFILE",
+    "SLURM_NETWORK", "SLURM_STEP*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_GTIDS", "SLURM_SRUN_*", "SLURM_LAUNCH_*",
+    "SLURM_PTY_*", "SLURM_SUBMIT_*", "SLURM_RESTART_COUNT", "SLURM_TOPOLOGY_*", "SLURM_RLIMIT_*", "SLURM_UMASK",
+    "SLURM_PRIO_PROCESS", "SLURM_OOM_KILL_STEP", "SLURM_CONTAINER*", "SLURMD_*",
+)  # fmt: skip
+# sbatch(1), INPUT ENVIRONMENT VARIABLES: options that every script has, and those that make several jobs of one or let
+# sbatch wait for its end.
+_ALWAYS_SAID = (
+    "SBATCH_JOB_NAME", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE", "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_NO_KILL",
+    "SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_ARRAY_INX", "SBATCH_WAIT",
+)  # fmt: skip
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
 _HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode"]
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
@@ -189,7 +206,7 @@ def _end_time(environ: Mapping[str, str], job: str, query: Query) -> float | Non
 
 
 def slurm_directives(order: JobOrder) -> Iterator[str]:
-    """Options of sbatch(1) beside those that PSI/J writes."""
+    """Options of sbatch(1) beside those of `slurm.mustache`."""
     allocation = order.allocation
     yield f"--job-name={order.name}"
     yield "--no-requeue"
@@ -207,14 +224,29 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
     yield from (line for line in allocation.directives if line != "--exclusive")
 
 
+def slurm_not_inherited(order: JobOrder) -> Iterator[str]:
+    """sbatch takes the environment as it is (`--export=ALL`). What salloc and srun have set describes another job.
+
+    Its memory or its GPUs would be taken for those of this job, by wf and by srun. Of options, environment variables
+    override those in the script: here what the plan has decided counts; what it leaves open stays the user's.
+    """
+    yield from _OF_A_JOB
+    yield from _ALWAYS_SAID
+    asked = order.allocation
+    said = {
+        "SBATCH_ACCOUNT": asked.account,
+        "SBATCH_CONSTRAINT": asked.constraints,
+        "SBATCH_GPUS_PER_NODE": order.gpus,
+        "SBATCH_PARTITION": slurm_partition(asked),
+        "SBATCH_QOS": asked.qos,
+        "SBATCH_RESERVATION": asked.reservation,
+    }
+    yield from (name for name, value in said.items() if value)
+
+
 def slurm_partition(allocation: AskedNodes) -> str | None:
     """The partition; None where the queue is a QOS alone, or the scheduler chooses."""
     return allocation.partition if allocation.qos is not None else allocation.partition or allocation.queue
-
-
-def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
-    # There slurmstepd says why a job was ended, and nowhere else while it ends.
-    yield r"^#SBATCH -e /dev/null$", f"#SBATCH -e {order.run_dir / PSIJ_DIR / 'slurm' / '%j.err'}"
 
 
 def read_slurm_jobs(text: str) -> list[JobWord]:
@@ -343,7 +375,8 @@ SCHEDULER = Scheduler(
         "`sbatch --exclusive`, and `-S 0` where the site reserves cores",
         "`sbatch --gpus-per-node={}`",
     ),
-    psij_edits=_psij_edits,
+    psij_template="slurm.mustache",
+    not_inherited=slurm_not_inherited,
     queue=slurm_partition,
     history=lambda job: [*_HISTORY, f"--jobs={job}"],
     own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],

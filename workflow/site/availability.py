@@ -1,4 +1,7 @@
-"""Whether this machine has what the stages of a pipeline need. Nothing is imported, no stage is started."""
+"""What a stage needs on its machine (programs, scripts, modules, new files), and whether this machine has it.
+
+The plan states the needs (`workflow.plan.stage_needs`, pure). Nothing is imported here, and no stage is started.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,266 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.site.detection import is_here
-from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
-from workflow.site.program_lookup import (
-    interpreter_of,
-    is_own_python,
-    is_python,
-    look_up_new_file,
-    look_up_program,
-    look_up_script,
-)
-from workflow.site.python_modules import (
+from workflow.site.interpreters import (
+    LONGEST_LINE,
     ScriptSyntaxError,
     ask_modules,
     imports_of,
+    interpreter_in,
+    interpreter_of,
     is_beside,
+    is_own_python,
+    is_python,
     python_variables,
 )
-from workflow.site.site_model import Site
+from workflow.site.site_model import Site, is_here
+from workflow.spec.suggest import did_you_mean, nearest_name, shortened
+from workflow.spec.user_paths import exists, is_file
+
+
+@dataclass(frozen=True)
+class ProgramNeed:
+    """A program that is executed. A launcher starts the ranks of a stage; an interpreter a script."""
+
+    program: str
+    """An absolute path, or a name that is searched on PATH."""
+    role: Literal["program", "interpreter", "launcher"] = "program"
+    launched: bool = False
+    """Whether a launcher starts it: one by `execvp`, which gives a script without `#!` to `sh`."""
+
+
+@dataclass(frozen=True)
+class ScriptNeed:
+    """A file that an interpreter executes; of a Python script, also the modules that it imports."""
+
+    script: str
+    """Absolute."""
+    python: str = ""
+    """The Python that executes it, a path or a name on PATH; empty: another interpreter."""
+    copied_with: tuple[str, ...] = ()
+    """For a script of `files:`, the names of all files there: modules are searched among them, beside the copy.
+
+    `wf` fills placeholders in such a script, so that it need not be valid Python before.
+    """
+
+
+@dataclass(frozen=True)
+class ModuleNeed:
+    """Python modules that a program imports, by their top-level names."""
+
+    modules: tuple[str, ...]
+    python: str
+    """The Python that imports them, a path or a name on PATH."""
+    asked_by: str
+    """For messages: `component archive`, `via: hdf5`."""
+    beside: Path | None = None
+    """A folder that is searched first: that of the script."""
+    copied: tuple[str, ...] = ()
+    """Files that will be beside the script, by name."""
+    lines: tuple[int, ...] = ()
+    """Where a script imports them, one line each."""
+
+
+@dataclass(frozen=True)
+class NewFileNeed:
+    """A file that the stage creates outside of the run directory, and that must not exist before."""
+
+    path: str
+    """Absolute."""
+
+
+@dataclass(frozen=True)
+class StageNeed:
+    """One thing that a stage needs, with the key of the pipeline file that asks for it."""
+
+    stage: str
+    key: str
+    thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed
+    written: str = ""
+    """The program or script as the user wrote it; empty where the user did not."""
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The environment variables of the stage that decide what is found: PATH and those of Python."""
+    modules_known: bool = True
+    """False where the run may create modules that a script imports."""
+    path_known: bool = True
+    """False where PATH leads into a directory that the run creates."""
+    certain: bool = True
+    """False where the stage may succeed although the need is not met: what a script imports, what a stage before it
+    may write."""
+
+
+@dataclass(frozen=True)
+class NeedState:
+    """Whether a need is met. `missing`: what is wrong and what to type; `unchecked`: why nobody knows."""
+
+    need: StageNeed
+    state: Literal["ok", "missing", "unchecked"]
+    detail: str
+    hint: str = ""
+
+
+# The endings of scripts, and their interpreters: the kernel starts them only by a first line `#!INTERPRETER`.
+_SCRIPTS = {
+    ".py": "python3",
+    ".sh": "sh",
+    ".pl": "perl",
+    ".jl": "julia",
+    ".lua": "lua",
+    ".rb": "ruby",
+    ".R": "Rscript",
+}
+_MOST_NAMES = 10_000
+
+
+def look_up_program(need: StageNeed, thing: ProgramNeed) -> NeedState:
+    """Whether a program is there, executable, and, where it is a script, has an interpreter."""
+    name = thing.program
+    if "/" not in name:
+        found = shutil.which(name, path=need.env.get("PATH"))
+        if found is not None:
+            return NeedState(need, "ok", found)
+        what = "the launcher " if thing.role == "launcher" else ""
+        return NeedState(need, "missing", f"{what}`{shortened(name)}` is not on PATH", _hint_on_path(need, thing))
+    path = Path(name)
+    if thing.role == "launcher" and not is_file(path):
+        hint = f"set `launcher_path` of the site to the path that `which {shlex.quote(path.name)}` prints"
+        return NeedState(need, "missing", f"there is no launcher {name}", hint)
+    if not is_file(path):
+        if exists(path):
+            return NeedState(need, "missing", f"`{_shown(need, name)}` is a folder", "name a program in it")
+        hint = _nearest_file(need, path) or "build it, or correct `command`"
+        return NeedState(need, "missing", f"there is no program `{_shown(need, name)}`", hint)
+    if not os.access(path, os.X_OK):
+        return NeedState(need, "missing", f"`{_shown(need, name)}` is not executable", _hint_not_executable(path))
+    return _look_up_first_line(need, thing, path)
+
+
+def look_up_script(need: StageNeed, thing: ScriptNeed) -> NeedState:
+    """Whether a script is there."""
+    path = Path(thing.script)
+    if exists(path) and path.is_dir():
+        if thing.python and is_file(path / "__main__.py"):
+            return NeedState(need, "ok", str(path))
+        hint = "add `__main__.py` to it, or name a script in it" if thing.python else "name a script in it"
+        return NeedState(need, "missing", f"`{_shown(need, thing.script)}` is a folder", hint)
+    if exists(path):  # a file, a pipe or a device
+        return NeedState(need, "ok", str(path))
+    hint = _nearest_file(need, path) or "write it, or correct `command`"
+    return NeedState(need, "missing", f"there is no file `{_shown(need, thing.script)}`", hint)
+
+
+def look_up_new_file(need: StageNeed, thing: NewFileNeed) -> NeedState:
+    """Whether the place of a new file is free."""
+    if not exists(Path(thing.path)):
+        return NeedState(need, "ok", thing.path)
+    hint = "remove it, or give a relative path: every run then writes a file of its own"
+    return NeedState(need, "missing", f"{thing.path} already exists, and is not overwritten", hint)
+
+
+def _look_up_first_line(need: StageNeed, thing: ProgramNeed, path: Path) -> NeedState:
+    """The first line of a script names its interpreter."""
+    try:
+        with path.open("rb") as file:
+            start = file.readline(LONGEST_LINE)
+    except OSError:  # executable, not readable
+        return NeedState(need, "ok", str(path))
+    if not start.startswith(b"#!"):
+        if path.suffix not in _SCRIPTS or thing.launched:
+            return NeedState(need, "ok", str(path))
+        detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
+        return NeedState(need, "missing", detail, _hint_first_line(path, "sh"))
+    if start.endswith(b"\r\n"):
+        detail = f"`{_shown(need, str(path))}` has line ends of Windows, so that its interpreter is not found"
+        return NeedState(need, "missing", detail, f"`sed -i 's/\\r$//' {shlex.quote(_from_here(path))}`")
+    interpreter = interpreter_in(start)
+    if _is_there(interpreter, need):
+        return NeedState(need, "ok", str(path))
+    line = shortened(start.decode("utf-8", "replace").strip())
+    detail = f"`{_shown(need, str(path))}` begins with `{line}`, and there is no `{shortened(interpreter)}`"
+    return NeedState(need, "missing", detail, _hint_first_line(path, Path(interpreter).name))
+
+
+def _is_there(interpreter: str, need: StageNeed) -> bool:
+    """Whether an interpreter of a first line is found. True where only the run creates what it is searched in."""
+    if interpreter.startswith("/"):
+        return is_file(Path(interpreter))
+    return "/" in interpreter or not need.path_known or bool(shutil.which(interpreter, path=need.env.get("PATH")))
+
+
+def _hint_first_line(path: Path, interpreter: str) -> str:
+    return f"begin it with `#!/usr/bin/env {_SCRIPTS.get(path.suffix, interpreter)}`"
+
+
+def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
+    if thing.role == "launcher":
+        launchers = [each for each in LAUNCHERS.values() if each.executable == thing.program]
+        if launchers and all(each.other_machines for each in launchers):
+            return "run wf where this launcher is, for example in a job; or use `--site local` for this machine"
+        return f"load an MPI module, or `{shlex.quote(sys.executable)} -m pip install mpich`"
+    if is_python(thing.program):
+        return "did you mean `${{ wf.python }}`, the Python of wf?"
+    near = did_you_mean(thing.program, _programs(need.env.get("PATH", os.environ.get("PATH", ""))))
+    return near or "install it, give its path, or correct `command`"
+
+
+def _programs(path: str) -> Iterable[str]:
+    names: set[str] = set()
+    for folder in path.split(":"):
+        try:
+            names.update(os.listdir(folder or "."))  # noqa: PTH208
+        except OSError:
+            continue
+        if len(names) > _MOST_NAMES:
+            break
+    return names
+
+
+def _hint_not_executable(path: Path) -> str:
+    change = f"`chmod +x {shlex.quote(_from_here(path))}`"
+    if path.suffix != ".py":
+        return change
+    return f'{change}, or `command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/{path.name}"]`'
+
+
+def _from_here(path: Path) -> str:
+    """A path as it may be typed: relative where it is below the working directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _shown(need: StageNeed, path: str) -> str:
+    return shortened(need.written or path, 200)
+
+
+def _nearest_file(need: StageNeed, path: Path) -> str:
+    """A file or folder of a similar name, in the user's own words; or the folder that does not exist."""
+    folder = path.parent
+    if not folder.is_dir():
+        while not folder.parent.is_dir():
+            folder = folder.parent
+        near = _near(folder)
+        other = f"did you mean `{near}`?" if near else "build the program, or correct `command`"
+        return f"there is no folder `{_from_here(folder)}`: {other}"
+    near = _near(path)
+    if near is None:
+        return ""
+    words = need.written or str(path)
+    return f"did you mean `{words.removesuffix(path.name) + near if words.endswith(path.name) else near}`?"
+
+
+def _near(path: Path) -> str | None:
+    try:
+        names = [name for name in os.listdir(path.parent)[:_MOST_NAMES] if name != path.name]  # noqa: PTH208
+        return nearest_name(path.name, names)
+    except OSError:
+        return None
+
 
 # What a package is called on PyPI, where its module has another name.
 _PACKAGES = {"openpmd_api": "openpmd-api", "yaml": "PyYAML"}

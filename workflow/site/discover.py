@@ -11,7 +11,7 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 if TYPE_CHECKING:
-    from workflow.schedulers.scheduler_query import Query
+    from workflow.schedulers.scheduler import Query
 
 
 def discover_allocation(environ: Mapping[str, str] | None = None, query: Query | None = None) -> Allocation:
@@ -23,14 +23,13 @@ def discover_allocation(environ: Mapping[str, str] | None = None, query: Query |
     """
     environ = os.environ if environ is None else environ
     if path := environ.get("WF_HOSTFILE"):
-        from workflow.schedulers.host_lines import host_file
+        from workflow.launch.host_lists import host_file
 
         return host_file(path)
     inside = [name for name, variables in SCHEDULERS.items() if any(environ.get(each) for each in variables)]
     if not inside:
         return Allocation("local", "", (this_host(),), counts_threads=True)
-    from workflow.schedulers.scheduler import ThisNode
-    from workflow.schedulers.scheduler_query import ask
+    from workflow.schedulers.scheduler import ThisNode, ask
 
     # A Flux instance may run inside a job of another scheduler, and then has the nodes that matter.
     innermost = max((scheduler_named(name) for name in inside), key=lambda scheduler: scheduler.nests)
@@ -38,13 +37,13 @@ def discover_allocation(environ: Mapping[str, str] | None = None, query: Query |
 
 
 def _own_cores() -> int:
-    from workflow.site.cpu_topology import cpu_topology
+    from workflow.site.this_machine import cpu_topology
 
     return len(cpu_topology().allowed)
 
 
 def this_host() -> Host:
     """This machine: the hardware threads and the memory that processes started from here may use."""
-    from workflow.site.machine import memory_bytes
+    from workflow.site.this_machine import memory_bytes
 
     return Host(platform.node(), len(os.sched_getaffinity(0)), memory_bytes())

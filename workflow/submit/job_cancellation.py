@@ -12,10 +12,9 @@ from workflow.errors import RunError
 from workflow.run.control.lease import has_lease
 from workflow.run.records.job_record import JobRecord, write_job
 from workflow.schedulers.job_questions import cancel_job, find_job
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import QueryError
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.submit.job_tracker import ABSENT_LOOKS, FORGOTTEN_S, JobTracker, no_job_text
-from workflow.submit.job_watch import ask_about, read_exit_code
+from workflow.submit.job_status import ABSENT_LOOKS, FORGOTTEN_S, JobTracker, ask_about, no_job_text, read_exit_code
 
 # A scheduler needs some seconds to end a job, and longer where its processes do not end. One that does not know the
 # job must have said so for FORGOTTEN_S.

@@ -1,29 +1,48 @@
 """Jobs of Slurm and PBS by PSI/J: the only file that imports it, which takes half a second and sets signal handlers.
 
-PSI/J renders the script and submits it. What it does not write is added to its script: the job's name, options that
-are only a word, and a trap, because its shells would die of SIGTERM and take the supervisor with them. It is not asked
-for the state of a job (docs/decisions/0028-submission.md).
+PSI/J renders the script and submits it. The template is ours, a file beside the scheduler's module. It has options that
+PSI/J does not write, and traps, because PSI/J's shells would die of SIGTERM and take the supervisor with them. PSI/J is
+not asked for the state of a job (docs/decisions/0028-submission.md).
 """
 
 from __future__ import annotations
 
 import io
-import re
+import os
 import tempfile
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from workflow import schedulers
 from workflow.errors import RunError
 from workflow.installation import install_command
 from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.submit.job_order import KEEP_SHELLS, KEEP_SHELLS_TEXT, PASS_ON
-from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
+from workflow.submit.job_scripts import NotSubmittedError, SubmissionRefusedError, submit_environment
 
 if TYPE_CHECKING:
     import psij
+
+# The file that PSI/J's shells read: with a trap they outlive SIGTERM, and with them the job's processes. Their log ends
+# by that signal; they must not end by writing to it, but with the exit code of the supervisor.
+KEEP_SHELLS = "keep-shells.sh"
+KEEP_SHELLS_TEXT = """# Shells of this job wait for the supervisor when the job is to end: it closes the stages.
+trap : TERM USR1 PIPE
+trap 'exit "${_PSI_J_EC:-$?}"' EXIT
+"""
+# With cgroups Slurm signals the first process of a job only, the script: it waits for the supervisor, and passes on to
+# its process group that the job is to end. `set -m`, before: what a shell starts by `&` would otherwise ignore SIGINT.
+# `wait` also returns at a signal, and when the supervisor was suspended with the job.
+PASS_ON = (
+    "launch=$!",
+    """trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM""",
+    '[ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null',
+    'while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done',
+    # Interrupted as it ended: bash may still know its exit code; -1 and 127 say that it does not.
+    'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi',
+    'case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac',
+)
 
 # PSI/J polls in a thread; its answers are not used.
 _NEVER_S = 10**6
@@ -102,55 +121,44 @@ def to_psij_job(order: JobOrder) -> psij.Job:
 
 
 def _executor(order: JobOrder, folder: Path) -> Any:
-    """PSI/J's executor for this scheduler, whose script is completed."""
+    """PSI/J's executor for this scheduler, with our template of the script."""
     from psij import JobExecutor
     from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutorConfig
+    from psij.executors.batch.script_generator import TemplatedScriptGenerator
 
     settings = BatchSchedulerExecutorConfig(
         work_directory=folder, keep_files=True, queue_polling_error_threshold=_NEVER_S,
         initial_queue_polling_delay=_NEVER_S, queue_polling_interval=_NEVER_S,
     )  # fmt: skip
     executor: Any = JobExecutor.get_instance(order.allocation.scheduler, config=settings)
-    render = executor.generate_submit_script
+    template = Path(schedulers.__file__).with_name(scheduler_named(order.allocation.scheduler).psij_template)
+    generator = TemplatedScriptGenerator(settings, template)
 
     def generate(job: psij.Job, context: dict[str, object], file: IO[str]) -> None:
-        text = io.StringIO()
-        render(job, context, text)
-        file.write(complete_script(text.getvalue(), order))
+        generator.generate_submit_script(job, {**context, **script_lines(order)}, file)
 
     executor.generate_submit_script = generate
+    command = executor.get_submit_command
+    executor.get_submit_command = lambda job, script: [*_without_other_job(order), *command(job, script)]
     return executor
 
 
-def complete_script(text: str, order: JobOrder) -> str:
-    """PSI/J's script with our options after its first line and our lines before the one that starts the supervisor.
+def _without_other_job(order: JobOrder) -> list[str]:
+    """`env -u NAME …`: PSI/J gives its command the environment of this process."""
+    inherited = submit_environment(order, os.environ)
+    names = [word for name in os.environ if name not in inherited for word in ("-u", name)]
+    return ["env", *names] if names else []
 
-    Raises RunError for a script that is not as expected: of another version of PSI/J.
-    """
-    scheduler = scheduler_named(order.allocation.scheduler)
-    own = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
+
+def script_lines(order: JobOrder) -> dict[str, list[str]]:
+    """What a template gets beside PSI/J's own values: options, and lines before and after the supervisor's start."""
     keep = order.run_dir / PSIJ_DIR / KEEP_SHELLS
     before = [
         *order.prelude, f"cd {order.run_dir}", "trap : USR1", 'export WF_BASH_ENV="${BASH_ENV:-}"',
         f"export BASH_ENV={keep}", "asked=", "trap 'asked=1' TERM", "set -m",
     ]  # fmt: skip
-    text = _replaced(text, r"^#!/bin/bash\n+", lambda _: "#!/bin/bash\n" + "\n".join(own) + "\n")
-    text = _replaced(
-        text, r"^/bin/bash .*single_launch.*$", lambda found: "\n".join([*before, f"{found[0].rstrip()} &", *PASS_ON])
-    )
-    # The job's own exit code is that of the supervisor: the accounting keeps it.
-    text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'echo "$code" > {found[1]}\nexit "$code"')
-    assert scheduler.psij_edits is not None, "PSI/J does not submit to it"
-    for pattern, new in scheduler.psij_edits(order):
-        text = _replaced(text, pattern, lambda _, new=new: new)  # type: ignore[misc]
-    return re.sub(r"\n{3,}", "\n\n", text)
-
-
-def _replaced(text: str, pattern: str, new: Callable[[re.Match[str]], str]) -> str:
-    text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
-    if count != 1:
-        raise RunError(f"PSI/J's job script has {count} lines like `{pattern}`", "install its version 0.9.11")
-    return text
+    options = list(scheduler_named(order.allocation.scheduler).directives(order))
+    return {"options": options, "before": before, "after": list(PASS_ON)}
 
 
 def _said(error: Exception) -> str:

@@ -18,12 +18,17 @@ from workflow.run.records.job_record import JobRecord, write_job
 from workflow.schedulers.job_questions import find_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.site.detection import is_here, ways_text
-from workflow.site.site_model import Site
-from workflow.submit.job_order import check_path, job_name, make_order
-from workflow.submit.job_tracker import ABSENT_LOOKS
-from workflow.submit.own_jobs import own_script, submit_own
-from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
+from workflow.site.site_model import Site, is_here, ways_text
+from workflow.submit.job_scripts import (
+    NotSubmittedError,
+    SubmissionRefusedError,
+    check_path,
+    job_name,
+    make_order,
+    own_script,
+    submit_own,
+)
+from workflow.submit.job_status import ABSENT_LOOKS
 
 _log = logging.getLogger(__name__)
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
@@ -55,7 +60,7 @@ def submit_job(order: JobOrder) -> JobRecord:
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
     submit = submit_own
-    if scheduler_named(scheduler).psij_edits is not None:
+    if scheduler_named(scheduler).psij_template:
         from workflow.submit.psij_jobs import exit_code_file, submit_order
 
         submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
@@ -81,7 +86,7 @@ def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
         return
     name = plan.allocation.scheduler
     scheduler = scheduler_named(name)
-    if scheduler.psij_edits is not None:
+    if scheduler.psij_template:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
@@ -104,7 +109,7 @@ def job_script(plan: Plan, site: Site) -> str:
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
     order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
-    if scheduler_named(plan.allocation.scheduler).psij_edits is None:
+    if not scheduler_named(plan.allocation.scheduler).psij_template:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order
 

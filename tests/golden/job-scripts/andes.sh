@@ -3,44 +3,17 @@
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --exclusive
-
 #SBATCH --nodes=2
-
 #SBATCH --ntasks=2
-
 #SBATCH --ntasks-per-node=1
-
 #SBATCH --time=0:30:0
-
 #SBATCH --partition="batch"
-
 #SBATCH --account="abc123"
-
 #SBATCH -e /RUN_DIR/psij/slurm/%j.err
 #SBATCH -o /dev/null
-
 #SBATCH --export=ALL
 
-_PSIJ_PPN=1
-
-_PSIJ_NC=`scontrol show hostnames | wc -l`
-
-if [ "$_PSIJ_PPN" == "" ]; then
-    if [ "$_PSIJ_NC" != "" ] && [ "$_PSIJ_PC" != "" ]; then
-        _PSIJ_PPN=$((_PSIJ_PC/_PSIJ_NC))
-    fi
-fi
-
-PSIJ_NODEFILE="/RUN_DIR/psij/slurm/$SLURM_JOB_ID.nodefile"
-if [ "$_PSIJ_PPN" == "" ]; then
-    scontrol show hostnames >"$PSIJ_NODEFILE"
-else
-    scontrol show hostnames | while read NODE; do for _ in $(seq 1 1 $_PSIJ_PPN); do echo "$NODE"; done; done > "$PSIJ_NODEFILE"
-fi
-export PSIJ_NODEFILE
-
 exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
-
 cd /RUN_DIR
 trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
@@ -55,7 +28,6 @@ trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
-
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
 
@@ -65,44 +37,17 @@ exit "$code"
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --exclusive
-
 #SBATCH --nodes=384
-
 #SBATCH --ntasks=384
-
 #SBATCH --ntasks-per-node=1
-
 #SBATCH --time=0:30:0
-
 #SBATCH --partition="batch"
-
 #SBATCH --account="abc123"
-
 #SBATCH -e /RUN_DIR/psij/slurm/%j.err
 #SBATCH -o /dev/null
-
 #SBATCH --export=ALL
 
-_PSIJ_PPN=1
-
-_PSIJ_NC=`scontrol show hostnames | wc -l`
-
-if [ "$_PSIJ_PPN" == "" ]; then
-    if [ "$_PSIJ_NC" != "" ] && [ "$_PSIJ_PC" != "" ]; then
-        _PSIJ_PPN=$((_PSIJ_PC/_PSIJ_NC))
-    fi
-fi
-
-PSIJ_NODEFILE="/RUN_DIR/psij/slurm/$SLURM_JOB_ID.nodefile"
-if [ "$_PSIJ_PPN" == "" ]; then
-    scontrol show hostnames >"$PSIJ_NODEFILE"
-else
-    scontrol show hostnames | while read NODE; do for _ in $(seq 1 1 $_PSIJ_PPN); do echo "$NODE"; done; done > "$PSIJ_NODEFILE"
-fi
-export PSIJ_NODEFILE
-
 exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
-
 cd /RUN_DIR
 trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
@@ -117,6 +62,5 @@ trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
-
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"

@@ -1,25 +1,16 @@
 #!/bin/bash
 #PBS -N shock-diffraction-RUN
 #PBS -r n
+#PBS -l select=2
 #PBS -l place=scatter
 #PBS -l filesystems=home:flare
-
-#PBS -l select=2
-
+#PBS -V
 #PBS -l walltime=0:30:0
-
 #PBS -A abc123
-
 #PBS -e /dev/null
 #PBS -o /dev/null
 
-#PBS -V
-
-PSIJ_NODEFILE="$PBS_NODEFILE"
-export PSIJ_NODEFILE
-
 exec &>> "/RUN_DIR/psij/pbs/$PBS_JOBID.out"
-
 cd /RUN_DIR
 trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
@@ -34,7 +25,6 @@ trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
-
 echo "$code" > "/RUN_DIR/psij/pbs/$PBS_JOBID.ec"
 exit "$code"
 
@@ -42,25 +32,16 @@ exit "$code"
 #!/bin/bash
 #PBS -N large-RUN
 #PBS -r n
+#PBS -l select=512
 #PBS -l place=scatter
 #PBS -l filesystems=home:flare
-
-#PBS -l select=512
-
+#PBS -V
 #PBS -l walltime=0:30:0
-
 #PBS -A abc123
-
 #PBS -e /dev/null
 #PBS -o /dev/null
 
-#PBS -V
-
-PSIJ_NODEFILE="$PBS_NODEFILE"
-export PSIJ_NODEFILE
-
 exec &>> "/RUN_DIR/psij/pbs/$PBS_JOBID.out"
-
 cd /RUN_DIR
 trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
@@ -75,6 +56,5 @@ trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
-
 echo "$code" > "/RUN_DIR/psij/pbs/$PBS_JOBID.ec"
 exit "$code"

@@ -22,8 +22,8 @@ from workflow.run.records.events_file import read_start_and_verdict
 from workflow.run.records.job_record import JobRecord, read_job
 from workflow.run.records.run_directory import create_run_dir, read_filled_plan
 from workflow.schedulers.job_questions import cancel_job
-from workflow.schedulers.scheduler_query import QueryError
-from workflow.submit.job_watch import JobWatch, write_job_verdict
+from workflow.schedulers.scheduler import QueryError
+from workflow.submit.job_status import JobWatch, write_job_verdict
 from workflow.submit.submission import submit_run
 
 _LOOK_S = 0.5

@@ -27,7 +27,7 @@ from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.run.control.cancellation import REACTION_S
 from workflow.run.records.control_requests import Control, send_request
 from workflow.run.records.events_file import EVENTS_FILE

@@ -40,12 +40,11 @@ from workflow.run.control.lease import Lease
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.job_questions import cancel_job
-from workflow.schedulers.scheduler import JobOrder
-from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.scheduler import JobOrder, QueryError
 from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.site_model import Site
-from workflow.submit.job_order import job_name
-from workflow.submit.job_watch import JobWatch, ask_about
+from workflow.submit.job_scripts import job_name
+from workflow.submit.job_status import JobWatch, ask_about
 from workflow.submit.submission import submit_job
 
 WORKERS_FILE = "workers.sh"
@@ -53,7 +52,7 @@ WORKERS_FILE = "workers.sh"
 CONNECT_S = 180.0
 _END_S = 5.0
 _SHOWN_LINES = 3
-_NEVER = ": it may never start. See `{}`; to request less, press Ctrl-C and change `nodes` or `time` of `jobs:`"
+_REQUEST_LESS = "; to request less, press Ctrl-C and change `nodes` or `time` of `jobs:`"
 
 
 class PilotStart(Protocol):
@@ -154,12 +153,7 @@ class PilotJob:
         tracker = self._watch.tracker if self._watch is not None else None
         if tracker is None or not tracker.has_answer or (tracker.word is not None and tracker.word.phase != "pending"):
             return ""
-        scheduler, reason = (
-            scheduler_named(tracker.job.scheduler),
-            tracker.word.reason if tracker.word is not None else "",
-        )
-        never = any(words in reason for words in scheduler.never_starts)
-        return tracker.text + (_NEVER.format(scheduler.command) if never else "")
+        return tracker.text + (_REQUEST_LESS if tracker.may_never_start else "")
 
     def end_text(self) -> str:
         """By the exit code that the job left, or by the scheduler."""

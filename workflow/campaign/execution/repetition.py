@@ -20,7 +20,7 @@ from workflow.errors import WfError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.read_json import read_json
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import host_context, to_provenance
 from workflow.provenance.provenance_model import HostContext, Provenance, StartContext
@@ -29,7 +29,7 @@ from workflow.report.read.run_states import keep_expectations
 from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
-from workflow.run.proof.probe_launch import LOOKING_NODES
+from workflow.run.proof.placement_probe import LOOKING_NODES
 from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.control_requests import Control, send_request
 from workflow.run.records.events_file import EVENTS_FILE

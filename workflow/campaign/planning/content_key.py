@@ -22,7 +22,7 @@ from workflow.formatting import plural
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
-from workflow.site.program_lookup import is_own_python, is_python
+from workflow.site.interpreters import is_own_python, is_python
 from workflow.spec.load import Loaded
 from workflow.spec.suggest import shortened
 

@@ -10,9 +10,9 @@ from workflow.plan.plan_model import EndPlan, Placement, StageMemory
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.redaction import address_password, is_secret_name
-from workflow.site.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
 from workflow.site.queue_model import Workaround
 from workflow.site.site_model import Site
+from workflow.site.this_machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
 from workflow.spec.plain_secrets import is_literal

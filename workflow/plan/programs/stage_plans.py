@@ -20,8 +20,7 @@ from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
 from workflow.redaction import FILE, VARIABLE
-from workflow.site.program_lookup import executed, is_interpreter
-from workflow.site.python_modules import PYTHON_VARIABLES
+from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Secret, SubmittersVariable
 from workflow.spec.origins import Origins
@@ -132,7 +131,7 @@ def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, pr
 
 
 def _has_random_ids(stage: DeclaredStage, own_python: bool, environment: Mapping[str, str], site: Site) -> bool:
-    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.evpath_workaround`).
+    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.adios2_workarounds`).
 
     The site knows the one of wf's Python only. A program of the user's own, or one that is given other libraries, may
     load another.

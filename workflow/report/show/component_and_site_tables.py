@@ -13,7 +13,7 @@ from workflow.spec.shipped import SHIPPED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workflow.site.known_sites import KnownSite
+    from workflow.site.load_site import KnownSite
     from workflow.site.queue_model import SiteQueue, Workaround
     from workflow.site.site_model import SiteFile
     from workflow.spec.models.component import Component, Parameter, Port, PortVariable

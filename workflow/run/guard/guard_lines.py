@@ -16,7 +16,7 @@ from typing import Any
 
 from workflow.formats.read_json import read_json
 from workflow.run.guard.rank_processes import RankProcess
-from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 
 # Between two lines of a guard that has nothing to say.
 LINE_S = 2.0

@@ -36,7 +36,7 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
-from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
+from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
 from workflow.run.processes.process_reaper import end_members, find_members
 
 # Between two looks at the lease. Of 10,000 nodes these are 5,000 opens a second. A silent one is looked at more often.

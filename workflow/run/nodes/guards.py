@@ -16,7 +16,7 @@ from typing import IO
 from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
-from workflow.launch.host_list import is_same_host
+from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
@@ -24,8 +24,8 @@ from workflow.plan.plan_model import Plan
 from workflow.run.guard import node_guard
 from workflow.run.nodes.lost_nodes import NodeMonitor
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
+from workflow.run.processes.stage_processes import inherited_environment
 from workflow.run.records.job_record import read_job
 from workflow.run.state.events import Event, NodesUnwatched
 from workflow.schedulers.schedulers import scheduler_named

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workflow.formatting import plural
-from workflow.launch.host_list import short_host
+from workflow.launch.host_lists import short_host
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.guard.rank_processes import RankProcess
-from workflow.run.processes.memory_evidence import MemoryFacts
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 from workflow.run.state.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.

@@ -1,10 +1,14 @@
-"""Reading SST's own log in a stage's stderr: which streams are open, how many steps passed, what broke.
+"""What SST writes into a stage's stderr: which streams are open, how many steps passed, what broke.
 
 Text of ADIOS2 2.12.1 (toolkit/sst/cp), as it prints with the environment variable SstVerbose:
 level 2 has a line when a stream opens and, at its end, the totals; level 3 adds every step, with the prefix
 `Writer (0x…): ` or `Reader (0x…): `; the address identifies the stream of one rank. The log reports the steps of a
 reader when they begin, not when they end. Ranks write to one file at the same time, so that a line may begin in the
 middle of another one. A killed process prints no totals.
+
+Faults of a transport are printed at any level from 1 on, and ADIOS2 waits for ever after them. Sources:
+thirdparty/EVPath/EVPath/cm.c (CMact_on_data), source/adios2/toolkit/sst/dp/ucx_dp.c (UcxReadRemoteMemory) and
+rdma_dp.c (PostRead).
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
+from workflow.formats.json_lines import Tail
 from workflow.formats.sides import Side
+from workflow.run.state.events import Fault, TransportFault
 
 FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
 
@@ -154,3 +160,34 @@ def last_lines(path: Path, count: int, block: int = 65536) -> list[str]:
     except OSError:
         return []
     return [line for line in lines if line.strip() and not is_chatter(line)][-count:]
+
+
+# The name of each group is the fault.
+_FAULT = re.compile(
+    r'(?P<misdirected>CM - No handler for incoming data of this version of format "[^"\n]*")'
+    r"|(?P<unreachable>UCX Error during ucp_get_nbx\(\) with: [^\n]*|fi_read failed with code [^\n]*)"
+)
+# How often to look: programs may print much, and these lines are rare.
+FAULT_LOOK_S = 1.0
+
+
+@dataclass
+class TransportFaultFollower:
+    """The stderr of one stage with SST streams."""
+
+    stage: str
+    tail: Tail
+    fresh: bool = False  # whether to look at once, even if the file seems unchanged
+    _due: float = 0.0
+    _found: set[str] = field(default_factory=set)
+
+    def poll(self, now: float) -> Iterator[TransportFault]:
+        """Each kind of fault, the first time that it is seen."""
+        if now < self._due and not self.fresh:
+            return
+        self._due = now + FAULT_LOOK_S
+        for match in _FAULT.finditer(self.tail.read(fresh=self.fresh)):
+            fault = cast(Fault, match.lastgroup)
+            if fault not in self._found:
+                self._found.add(fault)
+                yield TransportFault(now, self.stage, fault, match[0].rstrip(". "))

@@ -19,7 +19,7 @@ from workflow.formats.rank_files import EXITS_FILE, RankExit, to_exit
 from workflow.launch.launchers import ProcessSpec, make_process
 from workflow.plan.launch_requests import NOTHING_YET, GrantedNodes, group_request
 from workflow.plan.plan_model import GroupPlan, Plan
-from workflow.run.processes.stage_ending import Ending
+from workflow.run.processes.stage_processes import Ending
 from workflow.run.records.run_directory import group_dir, stage_dir
 
 # How MPICH's message begins on the stderr of a rank that has called MPI_Abort.

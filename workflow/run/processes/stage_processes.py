@@ -1,4 +1,4 @@
-"""The stages as processes: start, wait, signal. No process of a run survives its `StageProcesses`."""
+"""The stages as processes: start, wait, signal, and how each ended. None survives its `StageProcesses`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
@@ -20,11 +20,62 @@ from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STA
 from workflow.launch.launchers import LAUNCHERS, ProcessSpec
 from workflow.redaction import read_secrets
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes import evpath_workaround, process_reaper, run_guard
-from workflow.run.processes.cpu_time import CpuUse, cpu_use
-from workflow.run.processes.inherited_environment import inherited_environment
-from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
-from workflow.run.processes.stage_ending import Ending, to_ending
+from workflow.run.processes import process_reaper, run_guard
+from workflow.run.processes.adios2_workarounds import use_up_ids, wait_for_ranks
+from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
+from workflow.run.processes.process_tree import CpuUse, cpu_use, descendants, has_children, living_ranks
+from workflow.run.state.events import RanksEnded
+
+# Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
+_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_", "SLURM_PROCID", "SLURM_LOCALID")
+_OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
+
+
+def inherited_environment(without: Iterable[str] = ()) -> dict[str, str]:
+    """What a process of a run gets of the environment of wf: nothing that others have set for wf, and not `without`.
+
+    These are names, or beginnings that end in `*`.
+    """
+    names = {name for name in without if not name.endswith("*")}
+    beginnings = (*_FOREIGN, *(name[:-1] for name in without if name.endswith("*")))
+    mine = (item for item in os.environ.items() if item != _OWN)
+    return {key: value for key, value in mine if not key.startswith(beginnings) and key not in names}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a stage ended: an exit code, or a signal, or both where a launcher reports the signal of a rank."""
+
+    code: int | None
+    signal: int | None
+    note: str = ""
+    cpu_s: float | None = None  # of all its processes
+    by_supervisor: bool = False
+    peak_bytes: int | None = None  # the largest resident memory of one of its processes
+
+
+def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
+    """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
+    if code < 0:
+        return Ending(None, -code)
+    known, lines = LAUNCHERS[launcher], list(lines)
+    if code and known.not_started is not None and (said := known.not_started.search("\n".join(lines))):
+        return Ending(code, None, f"{launcher} did not start it: {said[1]}")
+    number = known.signal_of(code, lines) if code else None
+    return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
+    """How a stage ended by what was said of the ranks that ended first: a launcher may report how it ended the others.
+
+    An exit code of 0 stands. Pure.
+    """
+    if first is None or ending.code == 0:
+        return ending
+    if first.cause == "killed" and first.number is not None:
+        return replace(ending, signal=first.number)
+    return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
+
 
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
@@ -84,7 +135,7 @@ class StageProcesses:
     def start(self, process: ProcessSpec) -> int:
         """Start a process in its own session and return its id. Raises OSError when that fails."""
         if process.separate_ids and self._groups:
-            evpath_workaround.use_up_ids()
+            use_up_ids()
         self._may_live = True
         for path, text in process.files.items():
             Path(path).write_text(text, encoding="utf-8")
@@ -111,7 +162,7 @@ class StageProcesses:
         self._memory.start(process.name, started.pid)
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
-            evpath_workaround.wait_for_ranks(started.pid, process.ranks)
+            wait_for_ranks(started.pid, process.ranks)
         return started.pid
 
     def end_lost(self, now: float) -> None:
@@ -122,14 +173,14 @@ class StageProcesses:
         for name, (spec, process) in self._running.items():
             launcher = LAUNCHERS[spec.launcher]
             if self._memory.is_due(name):
-                below = evpath_workaround.descendants(process.pid) if launcher.ranks_below else ()
+                below = descendants(process.pid) if launcher.ranks_below else ()
                 self._memory.look(name, [process.pid, *below])
             if not launcher.outlives_ranks or not launcher.ranks_below:
                 continue
             if not self._shared.get(name):
                 # While it lives: when one rank dies, its launcher ends the others at once.
-                self._find_shared(name, frozenset(evpath_workaround.descendants(process.pid)), now)
-            if evpath_workaround.has_children(process.pid):
+                self._find_shared(name, frozenset(descendants(process.pid)), now)
+            if has_children(process.pid):
                 self._lost[name] = math.inf  # from now on it has something to lose
             elif name in self._lost:
                 self._lost[name] = min(self._lost[name], now)
@@ -177,7 +228,7 @@ class StageProcesses:
             return True
         if not launcher.ranks_below:
             return None
-        return evpath_workaround.living_ranks(process.pid) >= spec.ranks
+        return living_ranks(process.pid) >= spec.ranks
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""
@@ -213,7 +264,7 @@ class StageProcesses:
         if name not in self._running or not _has_all_processes_here(self._running[name][0]):
             return []
         pid = self._running[name][1].pid
-        return [pid, *evpath_workaround.descendants(pid)]
+        return [pid, *descendants(pid)]
 
     def members(self) -> set[int]:
         """The living processes of the run on this machine, also those that have emptied their environment."""
@@ -246,7 +297,7 @@ class StageProcesses:
         for name in stages:
             if name in self._running:
                 if self._running[name][0].ranks > 1:
-                    found = process_reaper.shared_memory(evpath_workaround.descendants(self._running[name][1].pid))
+                    found = process_reaper.shared_memory(descendants(self._running[name][1].pid))
                     self._shared[name] = self._shared.get(name, set()) | found
                 with contextlib.suppress(OSError):
                     os.killpg(self._running[name][1].pid, number)

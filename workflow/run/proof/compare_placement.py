@@ -1,4 +1,9 @@
-"""Compares what the probes found with the plan: one difference for each thing that is wrong, for all ranks. Pure."""
+"""Compares where ranks are with the plan: those of the probes, and those of the running stages. Pure.
+
+There is one difference for each thing that is wrong, for all ranks. The probe is another launch than that of the
+stages, and an OpenMP runtime may bind a rank itself, so the guards report the ranks of the running stages, too. Which
+of them did it is not seen: there a difference is a warning, once for each stage on each node.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from workflow.core_set import format_cores
+from workflow.core_set import format_cores, parse_cores
 from workflow.formatting import plural
-from workflow.launch.host_list import is_same_host, short_host
-from workflow.run.proof.planned_ranks import Company, PlannedStage
-from workflow.run.proof.probe_answers import NodeFound, RankFound
+from workflow.launch.host_lists import is_same_host, short_host
+from workflow.run.nodes.lost_nodes import RankSeen
+from workflow.run.proof.placement_probe import ConcurrentStages, NodeFound, PlannedStage, RankFound
+from workflow.run.state.events import NodeRanks
 from workflow.spec.models.pipeline import ProofAspect, ProofByAspect, ProofPolicy, proof_policy
 
 Weight = Literal["error", "warning"]
@@ -32,7 +38,7 @@ def compare_placement(
     planned: Sequence[PlannedStage],
     found: Iterable[RankFound],
     nodes: Mapping[str, NodeFound],
-    company: Company,
+    concurrent: ConcurrentStages,
 ) -> list[PlacementDifference]:
     """All that differs. `nodes` are by host."""
     kinds = NodeKinds(nodes)
@@ -51,8 +57,8 @@ def compare_placement(
                 *_wrong_devices(plan, ranks),
             ]
         )
-    differences += _of_binding(_shared_cores(planned, by_stage, kinds, company))
-    differences += _of_binding(_shared_gpus(planned, by_stage, company))
+    differences += _of_binding(_shared_cores(planned, by_stage, kinds, concurrent))
+    differences += _of_binding(_shared_gpus(planned, by_stage, concurrent))
     return differences
 
 
@@ -208,7 +214,7 @@ def _shared_cores(
     planned: Sequence[PlannedStage],
     by_stage: Mapping[str, Mapping[int, RankFound]],
     kinds: NodeKinds,
-    company: Company,
+    concurrent: ConcurrentStages,
 ) -> list[PlacementDifference]:
     """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
     users: dict[str, dict[int, list[tuple[str, int]]]] = {}
@@ -226,7 +232,7 @@ def _shared_cores(
     for host, core, ranks in shared:
         for index, (stage, number) in enumerate(ranks):
             for other, its_rank in ranks[index + 1 :]:
-                if other == stage or company.may_meet(stage, other):
+                if other == stage or concurrent.may_overlap(stage, other):
                     text = f"core {core} of {host} has rank {number} of {stage} and rank {its_rank} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
     return [
@@ -236,7 +242,7 @@ def _shared_cores(
 
 
 def _shared_gpus(
-    planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], company: Company
+    planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], concurrent: ConcurrentStages
 ) -> list[PlacementDifference]:
     users: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
     for plan in planned:
@@ -248,7 +254,7 @@ def _shared_gpus(
     for (host, _, device), ranks in sorted(users.items()):
         for index, (stage, number) in enumerate(ranks):
             for other, its in ranks[index + 1 :]:
-                if other == stage or company.may_meet(stage, other):
+                if other == stage or concurrent.may_overlap(stage, other):
                     text = f"GPU {device} of {host} is seen by rank {number} of {stage} and rank {its} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
     return [
@@ -324,3 +330,57 @@ class NodeKinds:
         """The cores that a rank may use; its processors, where nothing is known of its node."""
         kind = self._of.get(rank.host)
         return frozenset(rank.cores) if kind is None else kind.cores(rank.cores)
+
+
+# A rank has other cores while its launcher starts it.
+SETTLED_S = 2.0
+
+
+class RankWatch:
+    """Takes what has changed. `nodes`: what the probes found, by host."""
+
+    def __init__(self, planned: Iterable[PlannedStage], nodes: Mapping[str, NodeFound]) -> None:
+        self._planned = {plan.stage: plan for plan in planned}
+        self._nodes = nodes
+        self._pending: dict[tuple[str, int], tuple[float, RankSeen]] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def look(self, changed: Iterable[RankSeen], now: float) -> list[NodeRanks]:
+        """The warnings that are due."""
+        for rank in changed:
+            key = rank.stage, rank.world
+            if self._differs(rank):
+                self._pending[key] = now, rank
+            else:
+                self._pending.pop(key, None)
+        due = [key for key, (since, _) in self._pending.items() if now - since >= SETTLED_S]
+        found: dict[tuple[str, str], list[RankSeen]] = {}
+        for key in due:
+            rank = self._pending.pop(key)[1]
+            found.setdefault((rank.stage, rank.host), []).append(rank)
+        new = {key: ranks for key, ranks in found.items() if key not in self._told}
+        self._told |= set(new)
+        return [self._warning(ranks, now) for ranks in new.values()]
+
+    def _differs(self, rank: RankSeen) -> bool:
+        plan = self._planned.get(rank.stage)
+        if plan is None or not plan.cores:
+            return False
+        return self._cores(rank) != plan.cores_of(rank.world - plan.first)
+
+    def _cores(self, rank: RankSeen) -> frozenset[int]:
+        node = self._nodes.get(rank.host)
+        processors = parse_cores(rank.cores)
+        return frozenset(processors) if node is None else node.to_cores(processors)
+
+    def _warning(self, ranks: list[RankSeen], now: float) -> NodeRanks:
+        first = min(ranks)
+        plan = self._planned[first.stage]
+        number = first.world - plan.first
+        more = f" (and {plural(len(ranks) - 1, 'more rank')} there)" if len(ranks) > 1 else ""
+        text = (
+            f"rank {number} of {first.stage} now may use {named_cores(self._cores(first))} of {first.host}, the plan "
+            f"binds it to {named_cores(plan.cores_of(number))}{more}: its launcher or its program did that"
+        )
+        seen = [(each.world - plan.first, each.pid, each.cores) for each in sorted(ranks)]
+        return NodeRanks(now, first.node, first.host, first.stage, seen, text)

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from workflow.run.proof.compare_placement import PlacementDifference
-from workflow.run.proof.probe_answers import DirectoryAnswer, PulseSeen
+from workflow.run.proof.placement_probe import DirectoryAnswer, PulseSeen
 from workflow.run.proof.proof_model import DirectorySeen
 from workflow.run.proof.rank_probe import ANSWERS, PULSE, STALE_S, TOKEN
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workflow.core_set import format_cores
-from workflow.run.proof.compare_placement import PlacementDifference
-from workflow.run.proof.planned_ranks import PlannedStage
-from workflow.run.proof.probe_answers import NodeFound, RankFound
-from workflow.run.proof.rank_watch import RankWatch
+from workflow.run.proof.compare_placement import PlacementDifference, RankWatch
+from workflow.run.proof.placement_probe import NodeFound, PlannedStage, RankFound
 from workflow.run.state.events import ProofTaken
 
 PROOF_FILE = "proof.json"

@@ -1,4 +1,8 @@
-"""Runs short programs, a limited number at a time, and reads their output; kills those that take too long."""
+"""Runs the short programs of a proof, a limited number at a time, and kills those that take too long.
+
+Launchers need minutes for the start of 10,000 nodes; programs that run answer in seconds. So a launch line has as long
+as the plan allows for its start, and then a deadline for what must follow.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,40 @@ from pathlib import Path
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import ProcessSpec
-from workflow.run.processes.inherited_environment import inherited_environment
+from workflow.run.processes.stage_processes import inherited_environment
+
+# From one answer to the next; from the start of all ends of a stream until it is open, and from then to its last step.
+ANSWER_S = 10.0
+
+
+class ProofDeadlines:
+    """Launch lines and streams by their names. Times are of the caller's clock."""
+
+    def __init__(self, start_s: float) -> None:
+        self.start_s = start_s
+        self._begun: dict[str, float] = {}
+        self._moved: dict[str, float] = {}
+        self._reached: dict[str, int] = {}
+
+    def begin(self, name: str, now: float) -> None:
+        """It runs; the first call counts."""
+        self._begun.setdefault(name, now)
+
+    def note_answer(self, name: str, now: float) -> None:
+        """A rank of this line has answered."""
+        self._moved[name] = now
+
+    def reach(self, name: str, mark: int, now: float) -> None:
+        """All ends of this stream have come as far as `mark`, which counts from 1; 0: some have not begun."""
+        if mark > self._reached.get(name, 0):
+            self._reached[name], self._moved[name] = mark, now
+
+    def is_over(self, name: str, now: float) -> bool:
+        """Whether nothing more is to be expected of it. What was not started has all its time left."""
+        if name in self._moved:
+            return now >= self._moved[name] + ANSWER_S
+        return name in self._begun and now >= self._begun[name] + self.start_s
+
 
 _PIPE_BYTES = 1 << 16
 _TICK_S = 0.05
@@ -39,7 +76,7 @@ class ShortProcess:
     ended_s: float | None = None
     rest: bytes = b""
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         """The last line of its standard error that says anything."""
         with contextlib.suppress(OSError):
             lines = self.log.read_bytes()[-4096:].decode(errors="replace").splitlines()
@@ -47,21 +84,21 @@ class ShortProcess:
         return ""
 
 
-Heard = Callable[[ShortProcess, float, bytes], None]
-Enough = Callable[[list[ShortProcess]], bool]
+OnLine = Callable[[ShortProcess, float, bytes], None]
+IsEnough = Callable[[list[ShortProcess]], bool]
 
 
 def run_short(
     units: Iterable[Sequence[ShortProcess]],
     run_dir: Path,
     give_up: threading.Event,
-    heard: Heard,
-    is_enough: Enough,
+    on_line: OnLine,
+    is_enough: IsEnough,
 ) -> None:
     """Run them until all have ended, or `give_up` is set: at most AT_ONCE at a time, those of a unit together. All that
     run are killed when `is_enough` returns True.
 
-    `heard` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
+    `on_line` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
     """
     begin = time.monotonic()
     waiting = deque(units)
@@ -78,7 +115,7 @@ def run_short(
                             selector.register(started.stdout, selectors.EVENT_READ, started.pid)
                 for key, _ in selector.select(_TICK_S):
                     process, started = running[key.data]
-                    if _read(process, key.fd, time.monotonic() - begin, heard):
+                    if _read(process, key.fd, time.monotonic() - begin, on_line):
                         selector.unregister(key.fileobj)
                         process.code = started.wait()
                         process.ended_s = time.monotonic() - begin
@@ -117,14 +154,14 @@ def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | No
             return None
 
 
-def _read(process: ShortProcess, descriptor: int, now: float, heard: Heard) -> bool:
+def _read(process: ShortProcess, descriptor: int, now: float, on_line: OnLine) -> bool:
     """Take what has come; True at its end."""
     with contextlib.suppress(BlockingIOError):
         while data := os.read(descriptor, _PIPE_BYTES):
             *lines, process.rest = (process.rest + data).split(b"\n")
             for line in lines:
                 process.lines.append((now, line))
-                heard(process, now, line)
+                on_line(process, now, line)
         return True
     return False
 

@@ -19,14 +19,24 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.compare_placement import PlacementDifference, Weight, compare_placement, under_policy
 from workflow.run.proof.directory_check import DirectoryCheck
-from workflow.run.proof.planned_ranks import Company
-from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
-from workflow.run.proof.probe_launch import ProbeLine, probe_lines
-from workflow.run.proof.proof_deadlines import ANSWER_S, ProofDeadlines
+from workflow.run.proof.placement_probe import (
+    ConcurrentStages,
+    NodeFound,
+    ProbeLine,
+    RankFound,
+    parse_answer,
+    probe_lines,
+)
 from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState, StreamTried
-from workflow.run.proof.proof_processes import ShortProcess, run_short
-from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.run.proof.proof_processes import ANSWER_S, ProofDeadlines, ShortProcess, run_short
+from workflow.run.proof.smoke_streams import (
+    SmokeOutput,
+    SmokeStream,
+    judge_smoke,
+    other_transport,
+    plan_smoke,
+    untested,
+)
 from workflow.spec.models.pipeline import proof_policy
 
 # Until what is left of a proof has ended: launchers get a second for it.
@@ -85,7 +95,7 @@ class Prover:
             os.write(self._finish, b"x")
 
 
-class _Ear:
+class _ProofProgress:
     """Takes what the probes and the smoke streams say, and knows when nothing more is to be expected."""
 
     def __init__(
@@ -99,13 +109,13 @@ class _Ear:
         self._directory, self._deadlines, self._streams = directory, deadlines, streams
         self._keys = {end.name: f"stream {stream.stream}" for stream, its in streams for end in its}
 
-    def hear(self, process: ShortProcess, _: float, line: bytes) -> None:
+    def note_answer(self, process: ShortProcess, _: float, line: bytes) -> None:
         """A line of a process."""
         answer = parse_answer(line)
         if answer is None:
             return
         now = time.monotonic()
-        self._deadlines.hear(process.name, now)
+        self._deadlines.note_answer(process.name, now)
         if isinstance(answer, RankFound):
             self.found.append(answer)
         elif isinstance(answer, NodeFound):
@@ -140,15 +150,15 @@ def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threa
     streams = [(stream, _smoke_processes(stream, folder)) for stream in smoke]
     ends = [end for _, its in streams for end in its]
     directory = DirectoryCheck(folder, secrets.token_hex(8))
-    ear = _Ear(directory, ProofDeadlines(plan.deadlines.start), streams)
+    progress = _ProofProgress(directory, ProofDeadlines(plan.deadlines.start), streams)
     units = [*([process] for _, process in lines), *(its for _, its in streams)]
-    run_short(units, run_dir, give_up, ear.hear, ear.is_enough)
+    run_short(units, run_dir, give_up, progress.note_answer, progress.is_enough)
     planned = [each for line, _ in lines for each in line.planned]
     lookers = {each for line, _ in lines for each in line.lookers}
     differences = [
-        *_not_started(lines, ear.found, plan.deadlines.start),
-        *compare_placement(planned, ear.found, ear.nodes, Company.of(plan)),
-        *directory.differences(run_dir, {rank.host for rank in ear.found if (rank.stage, rank.rank) in lookers}),
+        *_not_started(lines, progress.found, plan.deadlines.start),
+        *compare_placement(planned, progress.found, progress.nodes, ConcurrentStages.of(plan)),
+        *directory.differences(run_dir, {rank.host for rank in progress.found if (rank.stage, rank.rank) in lookers}),
     ]
     tried = []
     for stream, processes in streams:
@@ -172,8 +182,8 @@ def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threa
         streams_s=max((process.ended_s or seconds for process in ends), default=0.0),
         differences=tuple(differences),
         planned=tuple(planned),
-        ranks=tuple(ear.found),
-        nodes=ear.nodes,
+        ranks=tuple(progress.found),
+        nodes=progress.nodes,
         streams=tuple(tried),
         untried=untried,
         directory=tuple(directory.seen()),
@@ -198,7 +208,7 @@ def _not_started(
     for line, process in lines:
         if not any(each.stage in answered for each in line.planned):
             ended = f"no answer within {start_s:.0f} s" if process.code is None else f"exit code {process.code}"
-            said = process.last_words()
+            said = process.last_error_line()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
             differences.append(PlacementDifference("error", line.planned[0].stage, text))
     return differences

@@ -48,7 +48,7 @@ def probe_node() -> dict[str, Any]:
     """What the node has. Lists of processors are as Linux writes them: `0-3,8`."""
     # Only here: it takes longer than all that the other ranks do.
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
-    from workflow.run.processes.memory_evidence import memory_cgroup
+    from workflow.run.processes.kernel_oom_kills import memory_cgroup
 
     cgroup = memory_cgroup(_text(Path("/proc/self/cgroup")))
     return {

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from workflow.plan.plan_model import Plan
 from workflow.run.records.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.slurm import read_slurm_jobs
-from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
+from workflow.submit import job_status
+from workflow.submit.job_status import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
 JOB = JobRecord("slurm", "shock-ab12", "12")
 HOUR = 3600.0
@@ -99,3 +106,33 @@ def test_a_job_that_was_cancelled_says_so_as_the_cause_of_its_run() -> None:
     assert after((0, says("12|NODE_FAIL|None"))).cause == "node_lost"
     assert after((0, says("12|FAILED|2:0"))).cause is None
     assert after((0, says("12|RUNNING|None"))).cause is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("Priority", False),
+        ("Resources", False),
+        ("PartitionNodeLimit", True),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", True),
+    ],
+)
+def test_a_job_that_waits_for_what_does_not_pass_may_never_start(reason: str, never: bool) -> None:
+    tracker = JobTracker(JOB).take(says(f"12|PENDING|{reason}"), 0)
+    assert tracker.may_never_start is never
+    assert tracker.text.endswith(": it may never start. See `sinfo`") is never
+    assert not tracker.take(JobAnswer(error="down"), 1).may_never_start
+    assert not tracker.take(says("12|RUNNING|None"), 2).may_never_start
+
+
+def test_a_run_whose_job_may_never_start_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = JobTracker(JOB).take(says("12|PENDING|PartitionNodeLimit"), 0)
+    state = SimpleNamespace(finished=None, started=None)
+    monkeypatch.setattr(job_status, "follow", lambda *_: (each for each in [state, state]))
+    monkeypatch.setattr(job_status.JobWatch, "look", lambda *_, **__: waits)
+    monkeypatch.setattr(job_status, "settle_job", lambda *_: "")
+    said = list[str]()
+    list(job_status.follow_job(tmp_path / "shock-1", cast(Plan, None), JOB, said.append))
+    (text,) = said
+    assert text.startswith("slurm job 12: PENDING (PartitionNodeLimit): it may never start. See `sinfo`; to request")
+    assert "`wf cancel shock-1`" in text

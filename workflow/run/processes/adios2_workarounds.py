@@ -1,4 +1,4 @@
-"""Process ids far enough apart, because ADIOS2 makes wrong connections otherwise.
+"""What the supervisor does about faults of ADIOS2: process ids far apart, and stand-ins for readers that have failed.
 
 EVPath, SST's network layer, names each process by a random number whose seed is its process id plus the time in
 seconds when it opens its first stream (ADIOS2 2.12.1, thirdparty/EVPath cm.c, CManager_create and CMinternal_get_conn).
@@ -6,17 +6,21 @@ Two stages started together have ids one or two apart, and often open their stre
 get the same name, and a stage connected to both sends messages to the wrong one, which prints
 "CM - No handler for incoming data" and waits for ever. Seen in 7 of 100 runs of a chain of three stages. The plan says
 which stages need it: not those whose ADIOS2 has the patch of `make adios2-mpi` (docs/decisions/0022-evpath-ids.md).
-
 The system assigns ids in order, also to threads, and a thread is cheap: threads use up some ids between two stages.
+
+A writer waits for ever in its open for a reader that has failed before: another process opens the stream in its place.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from pathlib import Path
 
-from workflow.run.processes.process_reaper import stat_fields
+from workflow.launch.launchers import ProcessSpec
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.run.processes.process_tree import children
 
 # Safe when stages open their streams within so many seconds of each other. Takes about 5 ms.
 GAP = 300
@@ -46,36 +50,19 @@ def wait_for_ranks(launcher: int, ranks: int) -> None:
     """Return when a local launcher has started its ranks, so that ids used up from now on come after theirs."""
     deadline = time.monotonic() + _RANKS_S
     while time.monotonic() < deadline and Path(f"/proc/{launcher}").exists():
-        if sum(len(_children(proxy)) for proxy in _children(launcher)) >= ranks:
+        if sum(len(children(proxy)) for proxy in children(launcher)) >= ranks:
             return
         time.sleep(_LOOK_S)
 
 
-def has_children(launcher: int) -> bool:
-    """Whether a local launcher has living children."""
-    return any(not _is_dead(pid) for pid in _children(launcher))
+_STAND_IN = Path(__file__).parents[2] / "stage" / "adios" / "stand_in_reader.py"
 
 
-def living_ranks(launcher: int) -> int:
-    """How many ranks of a local launcher live: the children of its proxies."""
-    return sum(not _is_dead(rank) for proxy in _children(launcher) for rank in _children(proxy))
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes that a local launcher has started, and theirs."""
-    children = _children(pid)
-    return children + [other for child in children for other in descendants(child)]
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        return stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[0] in (b"Z", b"X")
-    except OSError:
-        return True
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (OSError, ValueError):
-        return []
+def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> ProcessSpec:
+    """The process; what it prints goes into `folder`. A relay is a Python program with ADIOS2: its Python is taken."""
+    writer = plan.stage(plan.stream(stream).writer)
+    python, env = (writer.program[0], writer.env) if writer.added == "relay" else (sys.executable, {})
+    (end,) = (end for end in stage.ends if (end.stream, end.side) == (stream, "read"))
+    settings = [f"{key}={value}" for key, value in end.parameters.items()]
+    argv = [python, str(_STAND_IN), end.path, *settings]
+    return ProcessSpec(f"{stage.name} ({stream})", argv, folder, str(folder), "none", env=env)

@@ -1,24 +1,20 @@
-"""What this machine offers to streams, found in a few milliseconds: no process, no import of adios2.
-
-ADIOS2 replaces a transport that it was not built with by another one, without a message. What it was built with shows
-in its library: libucp is linked for `ucx`, libfabric for `rdma`, libmpi for `mpi` (source/adios2/toolkit/sst/dp).
-"""
+"""What this machine offers: cores, memory, networks, C library. Found in a few milliseconds, without a process."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workflow.core_set import parse_cores
 from workflow.launch.launch_request import Launcher
 from workflow.launch.launchers import LAUNCHERS
-from workflow.site.elf import Links, read_links
-from workflow.sst_transports import TRANSPORTS, Transport
+from workflow.site.adios2_library import adios2_parallel, adios2_planes, adios2_random_ids
 
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
@@ -32,8 +28,6 @@ ALLOCATOR_VARIABLES = (
     "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX",
 )  # fmt: skip
 SET_HERE = "is set in this environment"
-# A message of EVPath's trace that our patch adds, tools/patches/evpath-unique-process-id.patch.
-_RANDOM_IDS = b"CM - CManager_ID of this process: "
 # The first glibc with huge pages in malloc, and without a limit of 32 MiB on the mmap threshold (its NEWS).
 TUNABLES_GLIBC = (2, 35)
 
@@ -100,64 +94,6 @@ def _cgroup_limits() -> Iterator[int]:
                 continue
             if limit.isdigit():  # `max` is none; version 1 has a huge number for it
                 yield int(limit)
-
-
-def adios2_planes() -> tuple[list[Transport], str]:
-    """(SST transports of the adios2 of this Python, what was seen); [] when that is not known."""
-    library = core_library()
-    if library is None:
-        return [], "no adios2 is installed beside this Python"
-    links = read_links(library)
-    if links is None:
-        return [], f"{library} cannot be read"
-    found = [
-        name
-        for name, transport in TRANSPORTS.items()
-        if not transport.linked or any(re.match(rf"{transport.linked}\b", need) for need in links.needed)
-    ]
-    return found, f"linked by {library.name}"
-
-
-def adios2_parallel() -> bool | None:
-    """Whether the adios2 of this Python is built with MPI; None when there is none."""
-    library = core_library()
-    return None if library is None else any(library.parent.glob("libadios2_core_mpi.so*"))
-
-
-def adios2_random_ids() -> bool:
-    """Whether the adios2 of this Python has our patch of EVPath (tools/patches), which gives each process a random id.
-
-    Its trace message says so: a string in the library, so that it holds for the file that stages load.
-    """
-    core = core_library()
-    library = None if core is None else next(iter(sorted(core.parent.glob("libadios2_evpath.so*"))), core)
-    try:
-        return library is not None and _RANDOM_IDS in library.read_bytes()
-    except OSError:
-        return False
-
-
-def core_library() -> Path | None:
-    """The library of the installed adios2 that holds SST and the operators."""
-    found = importlib.util.find_spec("adios2")
-    folders = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
-    for folder in folders:
-        for place in (folder, *_searched(folder / "bindings"), Path(sys.prefix, "lib")):
-            library = next(iter(sorted(place.glob("libadios2_core.so*"))), None)
-            if library is not None:
-                return library
-    return None
-
-
-def _searched(bindings: Path) -> Iterator[Path]:
-    """Where the loader searches for what the bindings link: their rpath, then the user's path."""
-    for extension in sorted(bindings.glob("*.so")):
-        links = read_links(extension) or Links([], [])
-        for folder in links.runpath:
-            yield Path(folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(bindings.resolve())))
-    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder:
-            yield Path(folder)
 
 
 def find_program(executable: str) -> str | None:
@@ -237,3 +173,58 @@ def parse_version(text: str) -> tuple[int, ...]:
     """(2, 36) of `2.36`; () of anything else."""
     match = re.match(r"(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else ()
+
+
+_SYSTEM = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True)
+class CpuTopology:
+    """`cores` are the first hardware threads of each physical core; the domains contain cores only.
+
+    `allowed`: the cores of which this process may use a hardware thread. [] where the system does not tell.
+    """
+
+    cores: tuple[int, ...]
+    threads_per_core: int
+    numa: tuple[tuple[int, ...], ...]
+    l3: tuple[tuple[int, ...], ...]
+    allowed: tuple[int, ...]
+
+
+def cpu_topology(system: Path = _SYSTEM, allowed: Iterable[int] | None = None) -> CpuTopology:
+    """What sysfs tells of the CPUs that are online. Without it every CPU counts as a core."""
+    usable = set(os.sched_getaffinity(0) if allowed is None else allowed)
+    siblings: dict[int, tuple[int, ...]] = {}
+    for folder in system.glob("cpu/cpu[0-9]*"):
+        cpu = int(folder.name.removeprefix("cpu"))
+        threads = _cpus(folder / "topology/thread_siblings_list")
+        if threads:
+            siblings[cpu] = threads
+    if not siblings:
+        cores = tuple(sorted(usable))
+        return CpuTopology(cores, 1, (), (), cores)
+    firsts = tuple(sorted({threads[0] for threads in siblings.values()}))
+    caches = {_cpus(folder) for folder in system.glob("cpu/cpu[0-9]*/cache/index3/shared_cpu_list")}
+    domains = {_cpus(file) for file in system.glob("node/node[0-9]*/cpulist")}
+    return CpuTopology(
+        cores=firsts,
+        threads_per_core=max(len(threads) for threads in siblings.values()),
+        numa=_within(domains, firsts),
+        l3=_within(caches, firsts),
+        allowed=tuple(core for core in firsts if usable & set(siblings[core])),
+    )
+
+
+def _cpus(file: Path) -> tuple[int, ...]:
+    try:
+        return parse_cores(file.read_text().strip())
+    except (OSError, ValueError):
+        return ()
+
+
+def _within(domains: Iterable[tuple[int, ...]], cores: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Each domain's cores, in the order of their first; domains without one (memory only) are left out."""
+    own = set(cores)
+    found = {tuple(cpu for cpu in domain if cpu in own) for domain in domains}
+    return tuple(sorted(each for each in found if each))

@@ -1,8 +1,9 @@
-"""The CPU time of a stage's processes, from `/proc`: evidence on programs that keep no metrics.
+"""The processes of a stage in `/proc`: which its launcher has started, and the CPU time of all of them.
 
-`/proc/PID/stat` has the CPU time of a process and of its children that have ended and were waited for.
-`/proc/PID/schedstat` has how long its main thread was ready to run while other processes had the CPU: on a machine with
-more work than cores, a stage that never waits for a stream may have the CPU half of the time.
+The CPU time is evidence on programs that keep no metrics. `/proc/PID/stat` has that of a process and of its children
+that have ended and were waited for. `/proc/PID/schedstat` has how long its main thread was ready to run while other
+processes had the CPU: on a machine with more work than cores, a stage that never waits for a stream may have the CPU
+half of the time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,37 @@ _SAMPLES_PER_S = 50
 # 10 ms, so that a look is worth while after a second.
 WORKING_SHARE = 0.05
 _LOOK_S = 1.0
+
+
+def has_children(launcher: int) -> bool:
+    """Whether a local launcher has living children."""
+    return any(not _is_dead(pid) for pid in children(launcher))
+
+
+def living_ranks(launcher: int) -> int:
+    """How many ranks of a local launcher live: the children of its proxies."""
+    return sum(not _is_dead(rank) for proxy in children(launcher) for rank in children(proxy))
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that a local launcher has started, and theirs."""
+    own = children(pid)
+    return own + [other for child in own for other in descendants(child)]
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        return stat_fields((PROC / str(pid) / "stat").read_bytes())[0] in (b"Z", b"X")
+    except OSError:
+        return True
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started."""
+    try:
+        return [int(word) for word in (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except (OSError, ValueError):
+        return []
 
 
 class CpuUse(NamedTuple):

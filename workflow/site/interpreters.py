@@ -1,7 +1,7 @@
-"""Which modules a Python has, without importing them, and which modules a script imports.
+"""Interpreters: what their command lines execute, which modules a Python has, and which modules a script imports.
 
-The Python that executes wf is asked in this process. Any other one is started once for all questions about it, with a
-deadline: it may be on a slow file system.
+Nothing is imported to find that out. The Python that executes wf is asked in this process. Any other one is started
+once for all questions about it, with a deadline: it may be on a slow file system.
 """
 
 from __future__ import annotations
@@ -10,18 +10,99 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from workflow.site.program_lookup import is_own_python
 from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:
     import subprocess
+
+
+# Interpreters by the names of their programs, and what their command lines let them execute.
+
+_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+_OTHER = re.compile(r"(.*/)?(sh|bash|perl|julia|lua|ruby|Rscript)")
+# Options of Python that take the next word, unless something follows their letter (python --help).
+_WITH_VALUE = "WX"
+LONGEST_LINE = 256  # BINPRM_BUF_SIZE of Linux
+
+
+class Executed(NamedTuple):
+    """What an interpreter executes, and at which word of the command line it stands."""
+
+    kind: Literal["script", "module"]
+    word: int
+
+
+def is_python(program: str) -> bool:
+    """Whether a program is a Python, by its name or path."""
+    return _PYTHON.fullmatch(program) is not None
+
+
+def is_interpreter(program: str) -> bool:
+    """Whether a program executes scripts, by its name or path."""
+    return is_python(program) or _OTHER.fullmatch(program) is not None
+
+
+def is_own_python(program: str) -> bool:
+    """Whether a program, by its absolute path, is the Python that executes wf or another name of it in its folder.
+
+    The same file in another folder is not: the Python of a virtual environment is a link to one that has other
+    modules. Neither is another version in the same folder.
+    """
+    if program == sys.executable:
+        return True
+    if not is_python(program) or os.path.dirname(program) != os.path.dirname(sys.executable):  # noqa: PTH120
+        return False
+    return os.path.realpath(program) == os.path.realpath(sys.executable)
+
+
+def executed(argv: Sequence[str]) -> Executed | None:
+    """What an interpreter executes; None for commands such as `python -c …`, and where options hide it."""
+    if not is_python(argv[0]):
+        return Executed("script", 1) if len(argv) > 1 and not argv[1].startswith("-") else None
+    index = 1
+    while index < len(argv):
+        word = argv[index]
+        if not word.startswith("-"):
+            return Executed("script", index)
+        if word.startswith("--") or word == "-":
+            return None
+        for position, letter in enumerate(word[1:], start=1):
+            at_end = position == len(word) - 1
+            if letter == "m":
+                return Executed("module", index + 1) if at_end and index + 1 < len(argv) else None
+            if letter == "c":
+                return None
+            if letter in _WITH_VALUE:
+                index += at_end
+                break
+        index += 1
+    return None
+
+
+def interpreter_of(path: Path) -> str:
+    """The interpreter that the first line of a script names, a path or a name on PATH; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.readline(LONGEST_LINE)
+    except OSError:
+        return ""
+    return interpreter_in(start) if start.startswith(b"#!") else ""
+
+
+def interpreter_in(first_line: bytes) -> str:
+    """The same, of a line that begins with `#!`."""
+    words = first_line[2:].decode("utf-8", "replace").split()
+    by_env = len(words) > 1 and words[0].endswith("/env") and not words[1].startswith("-")
+    return words[1] if by_env else (words or [""])[0]
+
 
 DEADLINE_S = 10.0
 # A larger script is generated, or no script.

@@ -1,0 +1,139 @@
+"""The job of a run as it is ordered, and jobs by scripts of wf's own, submitted by the scheduler's command.
+
+PSI/J carries neither LSF nor Flux: its bsub does not read the directives of the script, and its executor for Flux needs
+Flux's Python modules, and passes on little more than the number of nodes and the time
+(docs/decisions/0052-lsf-and-flux.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.plan.plan_model import Plan
+from workflow.run.control.detached import OUTPUT_FILE
+from workflow.schedulers.scheduler import JobOrder, SubmitCommand
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
+from workflow.site.site_model import Site
+
+
+class SubmissionRefusedError(Exception):
+    """The submit command has failed; the text is what it printed. It may have been accepted all the same."""
+
+
+class NotSubmittedError(RunError):
+    """The submit command was not executed: no job of that name exists."""
+
+
+NAME_LENGTH = 230
+# What a run directory is called that was not given: it ends in the time and a random number.
+_OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]{0,200}-\d{8}-\d{6}-[0-9a-f]{4}")
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[str]) -> JobOrder:
+    """The job that executes `command`, the supervisor, on the nodes of this plan.
+
+    Raises RunError for a run directory whose name a job script cannot hold.
+    """
+    assert plan.allocation is not None, "the site has a scheduler"
+    check_path(run_dir)
+    cores = max((_cores(stage.placement.cores, stage.placement.ranks_per_node) for stage in plan.stages), default=1)
+    gpus = site.gpus_per_node if any(stage.placement.gpus for stage in plan.stages) else 0
+    return JobOrder(
+        plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cores * site.threads_per_core, gpus,
+        output=run_dir / OUTPUT_FILE,
+    )  # fmt: skip
+
+
+def _cores(cores: list[int], ranks: int) -> int:
+    return max(cores) + 1 if cores else max(1, ranks)
+
+
+def check_path(run_dir: Path) -> None:
+    """Raises RunError for a run directory with blanks or special characters: neither PSI/J's scripts nor the options
+    of all schedulers can hold them."""
+    if not _SAFE.fullmatch(str(run_dir)):
+        text = f"a job cannot be submitted from {run_dir}: job scripts allow no blanks and special characters in paths"
+        raise RunError(text, "name another run directory: --run-dir PATH")
+
+
+def job_name(run: str, token: str) -> str:
+    """The name of a job: that of its run. One that was given by `--run-dir` gets the token: no other job has its name.
+
+    Of PBS: 230 characters at most (pbs_ifl.h, PBS_MAXJOBNAME), letters, digits and `_+-.`, of which a letter is first.
+    """
+    if _OWN_NAME.fullmatch(run):
+        return run
+    plain = re.sub(r"[^A-Za-z0-9_+.-]", "_", run)[: NAME_LENGTH - len(token) - 4]
+    return f"{plain if plain[:1].isalpha() else f'wf-{plain}'}-{token}"
+
+
+SCRIPT_FILE = "job.sh"
+# bsub waits for ever while LSF is down.
+SUBMIT_S = 60.0
+
+
+def submit_environment(order: JobOrder, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a submit command, and with it the job, inherits: nothing of a job that the submission is made in.
+
+    A scheduler that nests needs it: its jobs are parts of the one around them.
+    """
+    nests = scheduler_named(order.allocation.scheduler).nests
+    schedulers = [] if nests else [scheduler_named(name) for name in SCHEDULERS]
+    without = {name for scheduler in schedulers for name in scheduler.not_inherited(order)}
+    beginnings = tuple(name[:-1] for name in without if name.endswith("*"))
+    return {key: value for key, value in environ.items() if key not in without and not key.startswith(beginnings)}
+
+
+def own_script(order: JobOrder) -> str:
+    """The whole script."""
+    scheduler = scheduler_named(order.allocation.scheduler)
+    options = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
+    # exec: a signal to the job reaches the supervisor.
+    body = [*order.prelude, f"cd {order.run_dir}", f"exec {shlex.join(order.command)}"]
+    return "\n".join(["#!/bin/bash", *options, "", *body, ""])
+
+
+def submit_own(order: JobOrder) -> str:
+    """Write the script into the directory of the run, and submit it. Returns the id of the job.
+
+    Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, gives
+    no answer, or says nothing of a job, which does not prove that it has not accepted it.
+    """
+    command = scheduler_named(order.allocation.scheduler).submit
+    script = order.run_dir / SCRIPT_FILE
+    try:
+        script.write_text(own_script(order))
+        script.chmod(0o755)
+        printed = _execute(command, script, submit_environment(order, os.environ))
+    except OSError as error:
+        raise NotSubmittedError(str(error)) from error
+    assert command.accepted is not None, "PSI/J does not submit to it"
+    accepted = command.accepted.findall(printed)
+    if not accepted:
+        name = " ".join(command.words)
+        raise SubmissionRefusedError(f"{name} names no job: {' '.join(printed.split())[:200] or 'it printed nothing'}")
+    return str(accepted[-1])
+
+
+def _execute(command: SubmitCommand, script: Path, env: Mapping[str, str]) -> str:
+    """What the submit command prints. Raises OSError when it cannot be executed, SubmissionRefusedError."""
+    name = " ".join(command.words)
+    words = [*command.words] if command.by_input else [*command.words, str(script)]
+    try:
+        answer = subprocess.run(
+            words, input=script.read_text() if command.by_input else "", capture_output=True, encoding="utf-8",
+            errors="replace", timeout=SUBMIT_S, env=env,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise SubmissionRefusedError(f"{name} gave no answer within {SUBMIT_S:.0f} s") from None
+    if answer.returncode:
+        said = " ".join((answer.stderr or answer.stdout).split()) or "no message"
+        raise SubmissionRefusedError(f"{name} failed with exit code {answer.returncode}: {said}")
+    return answer.stdout
