@@ -15,7 +15,7 @@ from typing import Any
 LINE = 100
 SECTIONS = {"Args:": "Arguments", "Raises:": "Raises", "Returns:": "Returns"}
 # Of tuples; and what only the reader and the step call.
-NOT_CALLED = ("count", "index", "finish", "break_step")
+NOT_CALLED = ("count", "index", "finish", "break_step", "steps_begun")
 Documented = Sequence[tuple[str, Sequence[tuple[str, Any]]]]
 
 
@@ -178,7 +178,7 @@ signatures `Array` is any NumPy array; `Shape` is a tuple of whole numbers, in e
 def python_page(made: str) -> str:
     """What notebooks and scripts call."""
     import workflow
-    from workflow import api, errors
+    from workflow import api, errors, testing
 
     short = ", ".join(f"`{name}`" for name in workflow.__all__ if hasattr(api, name))
     groups = [
@@ -193,6 +193,9 @@ def python_page(made: str) -> str:
         )),
         ("Archives, and what they hold", named(api, "archive_run", "archive_campaign", "look_at")),
         ("Calibration", named(api, "calibrate_site")),
+        ("Tests of one stage, of `workflow.testing`", named(
+            testing, "run_component", "ComponentResult", "StepData", "ComponentRunFailed",
+        )),
         ("Errors, of `workflow.errors`", named(errors, "WfError", "SpecError", "RunError", "Problem")),
     ]  # fmt: skip
     introduction = f"{to_markdown(inspect.getdoc(api) or '')}\n\n{PYTHON_RULES.format(short=short)}\n"
@@ -204,10 +207,11 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "once")),
+        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined")),
         ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
+        ("After a restart", named(stage, "State", "once")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps", "RanksDiffer",

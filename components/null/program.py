@@ -9,16 +9,16 @@ from workflow.component_program import arguments
 def main() -> None:
     """Read this rank's share of every variable, and discard it."""
     args = arguments(__file__)
-    steps, dropped = 0, 0
     with stage.open_reader("input") as stream:
+        state = stage.State(dropped=0)
         for step in stream:
-            steps += 1
             if args.read_data:
                 known = step.variables()
                 step.shares(known)
-                dropped += sum(info.nbytes for info in known.values())
+                state["dropped"] += sum(info.nbytes for info in known.values())
+            state.save()
     if stage.rank() == 0:
-        print(f"null: {steps} steps, {dropped} bytes read and discarded")
+        print(f"null: {stream.steps} steps, {state['dropped']} bytes read and discarded")
 
 
 if __name__ == "__main__":

@@ -88,6 +88,35 @@ def test_own_component_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(power[0] > power[-1] >= 0 for power in powers), "more power in long waves"
 
 
+def test_a_running_mean_goes_on_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "docs/how-to/go-on-after-a-failure.md"
+    (program,) = blocks(page, "python", "program: running_mean.py")
+    (pipeline,) = blocks(page, "yaml", "pipeline: a running mean")
+    crash = "        if step.index == 8 and not Path('../crashed').exists():\n            Path('../crashed').touch()\n"
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    found = []
+    for name, text in (("whole", program), ("run", f"{program}{crash}            os._exit(1)\n")):
+        (tmp_path / "running_mean.py").write_text(f"import os\nfrom pathlib import Path\n{text}")
+        report = run_pipeline("pipeline.yaml", run_dir=name, sets=["oversubscribe=true"])
+        assert report.run.state == "succeeded", report.run.reason
+        with open_reader(path=str(tmp_path / name / "mean.bp")) as archive:
+            found.append([step.read("mean").tolist() for step in archive])
+    assert len(report.restarts) == 1
+    assert found[0] == found[1]
+    assert len(found[0]) == 21
+
+
+def test_a_test_of_a_component_passes_as_written(tmp_path: Path) -> None:
+    (program,) = blocks("docs/how-to/test-a-component.md", "python", "program: test_histogram.py")
+    (tmp_path / "test_histogram.py").write_text(program)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_histogram.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def starter_with_a_picture() -> dict[str, Any]:
     """The starter, as the tutorial changes it."""
     (text,) = blocks("docs/tutorial.md", "yaml", "fragment: stages of first/pipeline.yaml")

@@ -13,7 +13,7 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 PROGRAM = """
 import atexit, sys
 from mpi4py import MPI
-from workflow.stage.ranks import stop_request
+from workflow.stage.api import stopping
 
 def tell():
     word = "complete" if requests[0]._pending in (None, MPI.REQUEST_NULL) else "pending"
@@ -22,8 +22,8 @@ def tell():
 
 requests = []
 atexit.register(tell)
-stop_request.own_communicator = lambda: MPI.COMM_WORLD.Dup()
-requests.append(stop_request.StopRequest(sys.argv[1]))
+stopping.own_communicator = lambda: MPI.COMM_WORLD.Dup()
+requests.append(stopping.StopRequest(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     assert not requests[0].ask()
 """

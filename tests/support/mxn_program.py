@@ -18,7 +18,7 @@ import numpy as np
 from workflow import stage
 from workflow.distribution.boxes import Block
 from workflow.distribution.strategies import ALL, STRATEGIES
-from workflow.stage.data.variables import Array
+from workflow.stage.variables import Array
 
 STEPS = 2
 DEADLINE_S = 60.0

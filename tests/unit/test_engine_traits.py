@@ -28,8 +28,7 @@ ALLOWED = {
     "engines.py": "the table",
     "cli/doctor.py": "prints the name of what it has looked for",
     "stage/adios/probe.py": "tries what this ADIOS2 can do, engine by engine",
-    "stage/adios/smoke_stream.py": "a program that opens a stream of one engine",
-    "stage/adios/stand_in_reader.py": "a program that opens a stream of one engine",
+    "stage/adios/sst_end.py": "a program that opens a stream of one engine",
 }
 PIPELINE = """
 stages:

@@ -9,10 +9,9 @@ import pytest
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.plan.topology import variable_contracts
-from workflow.stage.data import contract_check
-from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.variables import Info
+from workflow.stage import variables
 from workflow.stage.stage_errors import ContractError
+from workflow.stage.variables import Info, check_contract
 
 FOUND = {
     "position": Info("float64", (12, 3)),
@@ -78,8 +77,8 @@ def test_all_differences_are_reported_together() -> None:
 
 def test_families_of_types_are_those_of_the_plan() -> None:
     """They are defined twice, because the plan must not import numpy."""
-    assert contract_check.FAMILIES.keys() == variable_contracts.FAMILIES.keys()
+    assert variables.FAMILIES.keys() == variable_contracts.FAMILIES.keys()
     for family, names in variable_contracts.FAMILIES.items():
         members = {name for name in variable_contracts.TYPES if name != "string"}
-        matching = {name for name in members if issubclass(np.dtype(name).type, contract_check.FAMILIES[family])}
+        matching = {name for name in members if issubclass(np.dtype(name).type, variables.FAMILIES[family])}
         assert matching == set(names), family

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workflow.stage.data.variables import ALIGNED, fresh_array
+from workflow.stage.variables import ALIGNED, fresh_array
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (1 << 20,), (129, 1025, 3)])

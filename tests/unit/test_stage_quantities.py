@@ -12,7 +12,7 @@ import pytest
 from workflow import stage
 from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import settings
-from workflow.stage.data.quantities import label_of, unit_of
+from workflow.stage.variables import label_of, unit_of
 
 MOMENTUM = "/data/particles/electrons/momentum/x"
 OPENPMD: dict[str, Any] = {

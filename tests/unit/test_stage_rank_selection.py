@@ -11,8 +11,8 @@ import pytest
 
 from workflow import stage
 from workflow.distribution.strategies import STRATEGIES
-from workflow.stage.api import rank_selection
-from workflow.stage.data.variables import Selection
+from workflow.stage.api import step as step_module
+from workflow.stage.variables import Selection
 
 
 @pytest.fixture(params=[".bp", ".h5"])
@@ -50,8 +50,8 @@ def three_ranks(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make this process select the boxes of one of three ranks."""
 
     def be(rank: int) -> None:
-        monkeypatch.setattr(rank_selection, "this_rank", lambda: rank)
-        monkeypatch.setattr(rank_selection, "all_ranks", lambda: 3)
+        monkeypatch.setattr(step_module, "this_rank", lambda: rank)
+        monkeypatch.setattr(step_module, "all_ranks", lambda: 3)
 
     return be
 
@@ -141,4 +141,4 @@ def test_matching_rows_need_whole_rows(tmp_path: Path) -> None:
         for step in data:
             assert len(step.share("left", "round-robin")) == 1  # joined again
             with pytest.raises(stage.StageError, match="hold only parts of rows"):
-                rank_selection._same_rows("type", (4,), [Selection("left", (0, 0), (4, 1))], (4, 2))
+                step_module._same_rows("type", (4,), [Selection("left", (0, 0), (4, 1))], (4, 2))

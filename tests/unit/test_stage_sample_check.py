@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.data.compression_operators import Operators, VariableOperator
-from workflow.stage.data.sample_check import Accuracy, Comparer, Sampler, largest_error
-from workflow.stage.data.variables import BlockData, Selection
+from workflow.stage.compression import Accuracy, Comparer, Operators, Sampler, VariableOperator, largest_error
+from workflow.stage.variables import BlockData, Selection
 
 ZFP = VariableOperator("zfp", {"accuracy": "0.1"}, 0.1)
 SHAPE = (40, 50, 3)

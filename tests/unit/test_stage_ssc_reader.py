@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from workflow.stage.ssc.ssc_messages import Message
-from workflow.stage.ssc.ssc_reader import SscReadEngine
+from workflow.stage.ssc import Message, SscReadEngine
 from workflow.stage.stream_engines import StepStatus
 
 

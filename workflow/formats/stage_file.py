@@ -31,6 +31,7 @@ class StreamEnd:
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
     `first_step`: the index of the first step of this attempt of the stage, 0 unless it was started again.
+    `repeated`: how many steps before that it writes first, which its readers or the file already have.
     """
 
     stream: str
@@ -46,6 +47,7 @@ class StreamEnd:
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     first_step: int = 0
+    repeated: int = 0
 
     @property
     def traits(self) -> EngineTraits:

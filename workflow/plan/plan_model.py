@@ -71,7 +71,7 @@ class OperatorPlan(PlanPart):
 class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
-    rare: ClassVar[tuple[str, ...]] = ("first_step",)
+    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated")
 
     stream: str
     port: str
@@ -100,6 +100,10 @@ class EndPlan(PlanPart):
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
     first_step: int = Field(0, description="of a stage that was started again: the step at which this attempt begins")
+    repeated: int = Field(
+        0,
+        description="of a stage that was started again: how many steps before that it writes again, which are dropped",
+    )
 
     @property
     def traits(self) -> EngineTraits:

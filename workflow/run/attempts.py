@@ -7,11 +7,12 @@ stage writes stays where it is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workflow.formats.bp_index import read_index
+from workflow.formats.kept_state import STATE_DIR, is_whole, read_states
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan, StreamPlan
@@ -19,26 +20,72 @@ from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import POLL_S
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
+from workflow.run.restart_positions import Member, find_positions
 from workflow.run.state.run_state import RunState
 
 
-def find_first_step(state: RunState, stages: Sequence[str]) -> int:
-    """The index of the first step that some of these stages have not finished.
+@dataclass(frozen=True)
+class Beginning:
+    """Where the next attempt of stages begins.
 
-    What is written to a file counts: a step that is whole there need not be computed again. Of a stage that writes
-    none, the steps that it has read count; of one that only passes steps on to others of these stages, nothing.
+    `first_step`: the index of the first step that one of them reads. `ends`: stage → stream → the step at which an end
+    goes on, where that is another one. `repeated`: stage → stream → how many steps before that the program writes
+    again, which are dropped.
     """
-    found = []
+
+    first_step: int = 0
+    ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beginning:
+    """Where these stages go on together.
+
+    What is written to a file counts: a step that is whole there is not written again. Of a stage that writes none, the
+    steps that it has read count; of one that only passes steps on to others of these stages, nothing. A stage that
+    saves its state begins at the newest one that fits.
+    """
     if any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None):
-        return 0
-    for name in stages:
-        plan = state.plan.stage(name)
-        written = [end for end in plan.ends if end.side == "write"]
-        kept = [end for end in written if state.plan.stream(end.stream).is_kept]
-        found += [_whole_steps(end) for end in kept]
-        if not written:
-            found += [end.steps for end in state.ends_of(name)]
-    return min(found, default=0)
+        return Beginning()
+    members = [_member(run_dir, state, name) for name in stages]
+    begins = find_positions(members)
+    ends, repeated = {name: dict(steps) for name, steps in begins.items()}, dict[str, dict[str, int]]()
+    for each in members:
+        arrived = {
+            stream: min((begins[other.name][stream] for other in members if stream in other.reads), default=0)
+            for stream in each.passed
+        }
+        for stream, there in {**each.kept, **arrived}.items():
+            ends[each.name][stream] = max(there, begins[each.name][stream])
+            if again := ends[each.name][stream] - begins[each.name][stream]:
+                repeated.setdefault(each.name, {})[stream] = again
+    first = min((begins[each.name][stream] for each in members for stream in each.reads), default=0)
+    other = {
+        name: steps for name, found in ends.items()
+        if (steps := {stream: step for stream, step in found.items() if step != first})
+    }  # fmt: skip
+    return Beginning(first, other, repeated)
+
+
+def _member(run_dir: Path, state: RunState, name: str) -> Member:
+    plan = state.plan.stage(name)
+    written = [end for end in plan.ends if end.side == "write"]
+    kept = {end.stream: _whole_steps(end) for end in written if state.plan.stream(end.stream).is_kept}
+    return Member(
+        name,
+        reads=[end.stream for end in plan.ends if end.side == "read"],
+        passed=[end.stream for end in written if end.stream not in kept],
+        kept=kept,
+        finished=min((end.steps for end in state.ends_of(name)), default=0),
+        states=_states(stage_dir(run_dir, name) / STATE_DIR, {end.stream for end in plan.ends}),
+    )
+
+
+def _states(folder: Path, streams: set[str]) -> list[Mapping[str, int]] | None:
+    """The states of a stage that are whole, the newest first; None for a stage that keeps none."""
+    if not folder.exists():
+        return None
+    return [each.steps for each in read_states(folder) if each.steps.keys() == streams and is_whole(folder, each)]
 
 
 def _whole_steps(end: EndPlan) -> int:
@@ -46,15 +93,19 @@ def _whole_steps(end: EndPlan) -> int:
     return 0 if index is None else index.steps
 
 
-def to_attempt(stage: StagePlan, state: RunState) -> StagePlan:
-    """The plan of a stage whose next attempt has begun in this state. Pure."""
+def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:
+    """The plan of a stage whose next attempt has begun in this state. Pure.
+
+    `repeated`: stream → how many steps that it writes first are dropped.
+    """
     plan, ends = state.plan, []
     for planned in stage.ends:
         stream, now = plan.stream(planned.stream), state.ends[planned.stream, stage.name, planned.side]
         end = _of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps)} if appends else end.parameters
-        ends.append(end.model_copy(update={"first_step": now.steps, "parameters": parameters}))
+        changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}
+        ends.append(end.model_copy(update=changed))
     return stage.model_copy(update={"ends": ends})
 
 

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from workflow.run.actions import (
     StartStage,
     TellStages,
 )
-from workflow.run.attempts import find_first_step, prepare_attempt, to_attempt
+from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
@@ -307,19 +307,20 @@ class RunLoop:
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
 
     def restart(self, stages: Sequence[str]) -> None:
-        """Start the next attempt of these stages, at the first step that one of them has not finished."""
-        first, attempt = find_first_step(self.state, stages), self.state.stages[stages[0]].attempt + 1
-        begun = StagesRestarted(self.clock.now(), list(stages), attempt, first)
+        """Start the next attempt of these stages, at the first steps that they have not finished."""
+        where, attempt = find_beginning(self.run_dir, self.state, stages), self.state.stages[stages[0]].attempt + 1
+        ends = {name: dict(steps) for name, steps in where.ends.items()}
+        begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends)
         self.write(begun)
         self.state = apply(self.state, begun)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
-        for name in [name for name in stages if self.prepare(name, attempt)]:
+        for name in [name for name in stages if self.prepare(name, attempt, where.repeated.get(name, {}))]:
             self.start(name)
 
-    def prepare(self, name: str, attempt: int) -> bool:
+    def prepare(self, name: str, attempt: int, repeated: Mapping[str, int]) -> bool:
         """Write what the next attempt of a stage needs; that this failed is an event as well."""
         try:
-            prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state), attempt)
+            prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state, repeated), attempt)
         except (OSError, ValueError) as error:
             text = f"cannot be started again: {error}"
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))

@@ -18,15 +18,13 @@ ADIOS2 rank 0 reads and writes for all ranks; with one built with MPI each rank 
 from __future__ import annotations
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.api.once import once
 from workflow.stage.api.open_streams import open_reader, open_writer, open_writers
-from workflow.stage.api.rank_selection import Piece
 from workflow.stage.api.reader import Reader, in_step
-from workflow.stage.api.step import Step
+from workflow.stage.api.state import State, once
+from workflow.stage.api.step import Piece, Step
 from workflow.stage.api.stopping import stop_requested
 from workflow.stage.api.writer import Writer
-from workflow.stage.data.variables import Array, Info
-from workflow.stage.ranks.communicator import block, block_of, communicator, grid, rank, size
+from workflow.stage.ranks import block, block_of, communicator, grid, rank, size
 from workflow.stage.settings import is_joined
 from workflow.stage.stage_errors import (  # fmt: skip
     BoundExceeded,
@@ -38,10 +36,11 @@ from workflow.stage.stage_errors import (  # fmt: skip
     StreamTimeout,
     UnevenSteps,
 )
+from workflow.stage.variables import Array, Info
 
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
-    "StageError", "Step", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of", "communicator",
-    "grid", "in_step", "is_joined", "once", "open_reader", "open_writer", "open_writers", "rank", "size",
-    "stop_requested",
+    "StageError", "State", "Step", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of",
+    "communicator", "grid", "in_step", "is_joined", "once", "open_reader", "open_writer", "open_writers", "rank",
+    "size", "stop_requested",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ import numpy as np
 
 from workflow.distribution.boxes import Shape
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
-from workflow.stage.ranks.communicator import own_communicator
+from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
+from workflow.stage.variables import Array, BlockData, BlockTable, Info, Selection
 
 # H5Part calls them `Step#0`.
 _STEP = re.compile(r"Step#?(\d+)")

@@ -5,7 +5,7 @@
 | an ADIOS2 engine of this process | `adios/read_engine`, `adios/write_engine` |
 | an engine of rank 0, for all ranks | `adios/serial_gather` |
 | an HDF5 file through h5py | `hdf5` |
-| SSC | `ssc/ssc_reader`, `ssc/ssc_writer` |
+| SSC | `ssc` |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
+from workflow.stage.variables import Array, BlockData, BlockTable, Info, Selection
 
 
 class StepStatus(Enum):

@@ -21,7 +21,7 @@ from workflow.formats.json_lines import LineWriter
 from workflow.formats.metrics_lines import FULL_STEPS, METRICS_VERSION, PROGRESS_FILE, VERSION_KEY, interval_s
 from workflow.formats.sides import EndOfStream, Side
 from workflow.stage import settings
-from workflow.stage.ranks.communicator import rank
+from workflow.stage.ranks import rank
 
 # Longer than any line of totals, without the name of its stream.
 _TOTALS_SIZE = 340

@@ -8,7 +8,7 @@
 | a writer: in open or in end_step, for its readers | none here | the supervisor's deadlines end the run |
 
 The error is written to the stage's metrics as a line of kind `error` and raised on every rank. A program that does
-not catch it exits with code 1 and takes all its ranks along (`ranks/uncaught_errors`); the supervisor decides from
+not catch it exits with code 1 and takes all its ranks along (`uncaught_errors`); the supervisor decides from
 that line which stage caused the failure. The limits come from the stage's settings (in a run: `deadlines` of the
 pipeline), or from the arguments of `open_reader`.
 """

@@ -108,7 +108,10 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     stop = "use `on_failure: stop`"
     if any(stream.engine.traits.shares_launch for stream in [*read, *written]):
         return "shares its launch line with other stages", stop
-    if stage.component is not None and stage.component.restarts is None:
+    if stage.component is not None and stage.component.state == "accumulates" and stage.component.restart_from is None:
+        why = f"runs component `{stage.component.component}`, which accumulates over its steps and saves nothing"
+        return why, f"{stop}; or let it save its state by `stage.State`, or declare `restart_from: first` of it"
+    if stage.component is not None and stage.component.state is None:
         what = "simulation" if stage.component.kind == "simulation" else "component"
         return f"runs {what} `{stage.component.component}`, which cannot go on where it was", stop
     if not read:
@@ -139,7 +142,7 @@ def _reads_from_start(stage: DeclaredStage) -> bool:
     if stage.component is None:
         return not stage.spec.uses_stage
     form = chosen_format(stage.component, stage.parameters)
-    return stage.component.restarts == "from_start" or (form is not None and not form[1].appends)
+    return stage.component.restart_from == "first" or (form is not None and not form[1].appends)
 
 
 def _check_ignored(

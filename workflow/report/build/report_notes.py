@@ -217,9 +217,15 @@ def _part(records: Records, decided: RestartDecided, begun: StagesRestarted | No
         reason=decided.reason,
         attempt=None if begun is None else begun.attempt,
         first_step=None if begun is None else begun.first_step,
-        replayed=None if begun is None else max(0, decided.step - begun.first_step),
+        replayed=None if begun is None else max(0, decided.step - _first_read(records, decided.stage, begun)),
         gap_s=None if next_step is None else next_step - decided.t,
     )
+
+
+def _first_read(records: Records, stage: str, begun: StagesRestarted) -> int:
+    """The first step that this stage reads again."""
+    read = [end.stream for end in records.plan.stage(stage).ends if end.side == "read"]
+    return min((begun.begins(stage, stream) for stream in read), default=begun.first_step)
 
 
 def _next_step(records: Records, decided: RestartDecided) -> float | None:

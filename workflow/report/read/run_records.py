@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_states import read_expectations
-from workflow.report.read.stage_metrics import StageMetrics, join_attempts, read_metrics, read_own_figures
+from workflow.report.read.stage_metrics import FirstStep, StageMetrics, join_attempts, read_metrics, read_own_figures
 from workflow.report.report_model import ExpectationPart
 from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.events_file import read_events
@@ -101,7 +102,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
 
 def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:
     """What all attempts of a stage have recorded."""
-    firsts = [0, *(event.first_step for event in state.attempts if stage in event.stages)]
+    begun = [event for event in state.attempts if stage in event.stages]
+    firsts: list[FirstStep] = [lambda _: 0, *(partial(event.begins, stage) for event in begun)]
     parts = [
         (first, read_metrics(attempt_dir(run_dir, stage, number) / METRICS_FILE))
         for number, first in enumerate(firsts, start=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from workflow.formats.versions import OtherVersionError
 from workflow.run.records.run_directory import OWN_FIGURES_FILE
 
 _LATEST_S = 1e11
+
+
+FirstStep = Callable[[str], int]  # of an attempt: stream → the step at which it begins
 
 
 @dataclass(slots=True)
@@ -107,19 +110,21 @@ def read_metrics(path: Path) -> StageMetrics:
     return metrics
 
 
-def join_attempts(attempts: Sequence[tuple[int, StageMetrics]]) -> StageMetrics:
-    """The metrics of all attempts of a stage as one: (the step at which it begins, its metrics) of each, in order.
+def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMetrics:
+    """The metrics of all attempts of a stage as one: (where it begins its streams, its metrics) of each, in order.
 
     Of steps that a later attempt has done again only the later record stays. A stream is opened by the first attempt,
     and closed by the last one.
     """
     joined, steps = StageMetrics(exists=any(part.exists for _, part in attempts)), list[StepRecord]()
     for first, part in attempts:
-        steps = [record for record in steps if record.step < first]
-        steps += [replace(record, step=record.step + first) for record in part.steps]
+        steps = [record for record in steps if record.step < first(record.stream)]
+        steps += [replace(record, step=record.step + first(record.stream)) for record in part.steps]
         joined.adios2 = part.adios2 or joined.adios2
         joined.opened = {**part.opened, **joined.opened}
-        joined.closed = {end: replace(record, steps=record.steps + first) for end, record in part.closed.items()}
+        joined.closed = {
+            end: replace(record, steps=record.steps + first(end[0])) for end, record in part.closed.items()
+        }
         joined.accuracy = part.accuracy or joined.accuracy
         joined.compressed = part.compressed or joined.compressed
         joined.compute_after_s, joined.ended = part.compute_after_s, part.ended

@@ -55,7 +55,7 @@ def wait_for_ranks(launcher: int, ranks: int) -> None:
         time.sleep(_LOOK_S)
 
 
-_STAND_IN = Path(__file__).parents[2] / "stage" / "adios" / "stand_in_reader.py"
+_STAND_IN = Path(__file__).parents[2] / "stage" / "adios" / "sst_end.py"
 
 
 def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> ProcessSpec:
@@ -64,5 +64,5 @@ def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> Process
     python, env = (writer.program[0], writer.env) if writer.added == "relay" else (sys.executable, {})
     (end,) = (end for end in stage.ends if (end.stream, end.side) == (stream, "read"))
     settings = [f"{key}={value}" for key, value in end.parameters.items()]
-    argv = [python, str(_STAND_IN), end.path, *settings]
+    argv = [python, str(_STAND_IN), "stand-in", end.path, *settings]
     return ProcessSpec(f"{stage.name} ({stream})", argv, folder, str(folder), "none", env=env)

@@ -18,7 +18,7 @@ from workflow.run.proof.proof_model import StreamTried
 from workflow.sst_transports import Transport, transport_of_plane
 
 # Not imported: only programs of stages import their package.
-PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "smoke_stream.py"
+PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "sst_end.py"
 STEPS = 3
 # Planned for many steps and slow readers; three steps must not be dropped.
 _OWN_PARAMETERS = {"QueueFullPolicy": "Block"}
@@ -100,7 +100,7 @@ def _end(
         }
     )
     interpreter = stage.program[0] if stage.component is not None else python
-    program = [interpreter, str(PROGRAM), str(file)]
+    program = [interpreter, str(PROGRAM), "smoke", str(file)]
     request = stage_request(stage, plan, str(folder / "lines" / f"{stream.name}.{stage.name}"), received)
     return SmokeEnd(stage.name, _one_rank(request, program), file, text)
 

@@ -244,7 +244,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         ends=stage_ends(stage),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
-        restarts=stage.restart is not None,
+        restarts=any(each.restart and stage.name in each.restart.stages for each in plan.stages),
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []

@@ -95,11 +95,19 @@ class StageStarted(Event):
 
 @dataclass(frozen=True)
 class StagesRestarted(Event):
-    """The next attempt of these stages begins, at this step of all their streams; `attempt` counts from 1."""
+    """The next attempt of these stages begins, at this step of their streams; `attempt` counts from 1.
+
+    `ends`: stage → stream → the step at which the stage goes on with that stream, where it is another one.
+    """
 
     stages: list[str]
     attempt: int
     first_step: int
+    ends: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def begins(self, stage: str, stream: str) -> int:
+        """The first step of a stage at one of its streams."""
+        return self.ends.get(stage, {}).get(stream, self.first_step)
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,7 @@ class _Draft:
         for end in self._before.plan.stage(name).ends:
             key = (end.stream, name, end.side)
             before = self.ends[key]
-            steps = event.first_step
+            steps = event.begins(name, end.stream)
             size = round(before.bytes * steps / before.steps) if before.steps else 0
             stream = self._before.plan.stream(end.stream)
             late = end.side == "read" and self._is_late(stream, before, event.stages)

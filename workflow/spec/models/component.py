@@ -96,16 +96,28 @@ class Component(Spec):
     program: str = Field("program.py", description="relative to component.yaml")
     needs: list[str] = Field(default_factory=list, description="Python modules that the program imports")
     max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
-    restarts: Literal["each_step", "from_start"] | None = Field(
+    state: Literal["none", "saved", "accumulates"] | None = Field(
         None,
-        description="how it goes on when it is started again (`on_failure: restart`). each_step: at the step where it "
-        "was, because what it writes of a step depends on that step alone; from_start: it reads from the first step "
-        "again and writes its files anew; default: not at all",
+        description="what it keeps from one step to the next, and so how it goes on when it is started again "
+        "(`on_failure: restart`). none: nothing, what it writes of a step depends on that step alone, and it goes on "
+        "at the step where it was; saved: what it saves by `stage.State`, and it goes on there; accumulates: what is "
+        "lost with it; default: not known, and it cannot be started again",
+    )
+    restart_from: Literal["first"] | None = Field(
+        None,
+        description="first: one that accumulates can be started again, reads from the first step and writes its files "
+        "anew",
     )
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field(default_factory=dict)
     writes: dict[Name, Port] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _restart_of_what_accumulates(self) -> Component:
+        if self.restart_from is not None and self.state != "accumulates":
+            raise ValueError("restart_from: only for components that accumulate; add `state: accumulates`")
+        return self
 
     @model_validator(mode="after")
     def _known_parameters(self) -> Component:

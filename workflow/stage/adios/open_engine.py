@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.ranks.communicator import communicator, own_communicator, size
+from workflow.stage.ranks import communicator, own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
 
 # TCP_NODELAY for SST's connections, so that small messages are sent at once.

@@ -25,10 +25,10 @@ from workflow.stage.adios.open_engine import (
     open_engine,
     open_path,
 )
-from workflow.stage.data.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
-from workflow.stage.ranks.communicator import own_communicator
+from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
+from workflow.stage.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
 
 _SLICE_S = 1.0
 _LONGEST_PAUSE_S = 5e-3

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
-from workflow.stage.ranks.communicator import idle_barrier, own_communicator
+from workflow.stage.ranks import idle_barrier, own_communicator
 from workflow.stage.stage_errors import RanksDiffer
 from workflow.stage.stream_engines import ReadEngine, StepStatus, WriteEngine
+from workflow.stage.variables import Array, BlockData, BlockTable, Info, Selection
 
 T = TypeVar("T")
 _CHUNK = 2**30  # bytes; counts of older MPI libraries end at 2^31

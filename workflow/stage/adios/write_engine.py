@@ -21,12 +21,12 @@ from workflow.stage.adios.open_engine import (
     open_engine,
     open_path,
 )
-from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
-from workflow.stage.ranks.communicator import rank
+from workflow.stage.ranks import rank
 from workflow.stage.stage_errors import StageError
+from workflow.stage.variables import STRING_LISTS, Array, BlockData
 
 if TYPE_CHECKING:
-    from workflow.stage.data.compression_operators import Operators, VariableOperator
+    from workflow.stage.compression import Operators, VariableOperator
 
 
 class _Known(NamedTuple):
@@ -46,7 +46,7 @@ class AdiosWriteEngine:
         self._adios2 = bindings()
         self._operators: Operators | None = None
         if end.operators:
-            from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for it
+            from workflow.stage.compression import Operators  # only writers that compress pay for it
 
             self._operators = Operators(end)
             self._operators.check_built()

@@ -18,16 +18,18 @@ from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWrite
 from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
-from workflow.stage.ranks.communicator import rank, size
-from workflow.stage.ranks.uncaught_errors import abort_if_noted, print_plain_errors
+from workflow.stage.ranks import rank, size
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import wait_for_writer
+from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
 _ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
+# All that were opened by port, whether they are still open or not.
+_opened_ends: dict[tuple[str, Side], Reader | Writer] = {}
 _started = False
 
 
@@ -79,6 +81,16 @@ def _in_order(end: StreamEnd) -> Reader | Writer:
     opened = _ahead.get(_key(end)) or _open_end(end)
     _ahead[_key(end)] = None
     return opened
+
+
+def steps_of_streams() -> dict[str, int]:
+    """Stream of this stage → how many of its steps were read, the present one included, or written."""
+    found = {}
+    for end in settings.current().ends:
+        opened = _opened_ends.get(_key(end))
+        first = end.first_step - end.repeated
+        found[end.stream] = first if opened is None else opened.steps_begun
+    return found
 
 
 def _waits_for_other_end(end: StreamEnd) -> bool:
@@ -152,7 +164,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
         return Hdf5ReadEngine(end)
     if end.traits.shares_launch:
-        from workflow.stage.ssc.ssc_reader import SscReadEngine
+        from workflow.stage.ssc import SscReadEngine
 
         return SscReadEngine(end)
     return AdiosReadEngine(end) if size() == 1 or is_parallel() else GatheredReadEngine(lambda: AdiosReadEngine(end))
@@ -160,7 +172,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
 def _open_write_engine(end: StreamEnd) -> WriteEngine:
     if end.traits.shares_launch:
-        from workflow.stage.ssc.ssc_writer import SscWriteEngine
+        from workflow.stage.ssc import SscWriteEngine
 
         return SscWriteEngine(end)
     try:
@@ -206,6 +218,8 @@ def _begin(end: StreamEnd) -> float:
 
 def _opened(end: StreamEnd, begin: float, opened: Reader | Writer) -> None:
     _open.add(opened)
+    if any(end is each for each in settings.current().ends):
+        _opened_ends[_key(end)] = opened
     seconds = process_metrics().leave() - begin
     process_metrics().write("open", stream=end.stream, side=end.side, engine=end.engine, seconds=round(seconds, 6))
     process_metrics().returns(end.stream, end.side)

@@ -11,17 +11,16 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.api.stopping import end_if_requested
-from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.variables import SAMPLES, Array, Selection
-from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.ranks.uncaught_errors import note_early_exit
+from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
 from workflow.stage.stream_engines import ReadEngine, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
+from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.variables import SAMPLES, Array, Selection, check_contract
 
 if TYPE_CHECKING:
-    from workflow.stage.data.sample_check import Comparer
+    from workflow.stage.compression import Comparer
 
 
 # A wait that lasts longer is reported while it lasts.
@@ -82,6 +81,11 @@ class Reader:
     ) -> None:
         self.close(exit_reason(error))
         note_early_exit(error)
+
+    @property
+    def steps_begun(self) -> int:
+        """How many steps are read, the present one included."""
+        return self.steps + (self._step is not None)
 
     def close(self, error: str = "") -> None:
         """Close the stream, at its end or before; `error` records that it was left incomplete. Idempotent."""
@@ -153,7 +157,7 @@ class Reader:
 
     def _prepare_comparison(self) -> None:
         if self._engine.info(SAMPLES) is not None:
-            from workflow.stage.data.sample_check import Comparer  # only readers of compressed streams pay for it
+            from workflow.stage.compression import Comparer  # only readers of compressed streams pay for it
 
             self._comparer = Comparer(own_communicator())
 

@@ -1,12 +1,22 @@
 """How a program of `workflow.stage` ends when the run is to be stopped: its allocation ends, or somebody cancels it.
 
 A program that reads live streams ends when these end. Any other would go on: it gets RunStopped at its next step.
+The answer is the same on all ranks at the same step: rank 0 looks for the file; what it has seen reaches the other
+ranks with the next call, by a reduction that goes on in the background between the two. No rank waits for one that is
+less than a step behind.
 """
 
 from __future__ import annotations
 
+import atexit
+import time
+from typing import Any
+
+import numpy as np
+
+from workflow.formats.stop_file import is_to_stop
 from workflow.stage import settings
-from workflow.stage.ranks.stop_request import process_stop_request
+from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import RunStopped
 from workflow.stage.telemetry import process_metrics
 
@@ -45,3 +55,72 @@ def _record() -> None:
     if not _recorded and settings.current().stops_itself:
         _recorded = True
         process_metrics().write("cut")
+
+
+# How often rank 0 looks.
+_LOOK_S = 0.5
+# How long a rank waits at its end for the others to ask as often as it did.
+_END_S = 10.0
+
+
+class StopRequest:
+    """Asked at each step, by all ranks in the same order."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.came = False
+        self._run_dir = run_dir
+        self._comm: Any = own_communicator()
+        self._due = 0.0
+        self._seen = False
+        self._pending: Any = None
+        self._flag = np.zeros(1, np.int32)
+        if self._comm is not None:
+            atexit.register(self._complete)
+
+    def ask(self) -> bool:
+        """Whether the program is to end now. Collective over the ranks."""
+        if self.came:
+            return True
+        if self._comm is None:
+            self.came = self._look()
+            return self.came
+        if self._pending is not None:
+            self._pending.Wait()
+            self.came = bool(self._flag[0])
+        if not self.came:
+            self._post()
+        return self.came
+
+    def _post(self) -> None:
+        from mpi4py import MPI
+
+        self._flag[0] = self._comm.Get_rank() == 0 and self._look()
+        self._pending = self._comm.Iallreduce(MPI.IN_PLACE, self._flag, op=MPI.MAX)
+
+    def _complete(self) -> None:
+        """At exit: MPI_Finalize allows no operation that is pending. Ranks that asked less often are not waited for."""
+        deadline = time.monotonic() + _END_S
+        while self._pending is not None and time.monotonic() < deadline:
+            if self._pending.Test():
+                self._pending = None
+            else:
+                time.sleep(0.001)
+
+    def _look(self) -> bool:
+        now = time.monotonic()
+        if not self._seen and now >= self._due:
+            self._due = now + _LOOK_S
+            self._seen = is_to_stop(self._run_dir)
+        return self._seen
+
+
+_request: StopRequest | None = None
+
+
+def process_stop_request() -> StopRequest | None:
+    """The one of this process; None where it runs by hand."""
+    global _request
+    current = settings.current()
+    if _request is None and not current.by_hand and current.run_dir:
+        _request = StopRequest(current.run_dir)
+    return _request

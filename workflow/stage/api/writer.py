@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import zlib
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.stopping import end_if_requested
-from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.variables import Array, BlockData, Info, to_array
-from workflow.stage.ranks.communicator import own_communicator, rank
-from workflow.stage.ranks.same_values import SameValues
-from workflow.stage.ranks.uncaught_errors import note_early_exit
+from workflow.stage.ranks import own_communicator, rank
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
 from workflow.stage.telemetry import process_metrics
+from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.variables import Array, BlockData, Info, check_contract, to_array, unit_of
 
 if TYPE_CHECKING:
-    from workflow.stage.data.compression_operators import Operators
-    from workflow.stage.data.sample_check import Sampler
+    from workflow.stage.compression import Operators, Sampler
 
 
 class Writer:
     """Writes the steps of a stream. Use it in a `with` statement.
 
     `name`: of the stream; `steps`: how many steps are written so far, those of earlier attempts of the stage included.
+    Of steps that an attempt writes again, because it began before them, the first ones stay: the others are dropped.
     Call its methods on all ranks.
 
     Leaving the `with` block normally closes the stream, and its readers see the end. Leaving it by an exception does
@@ -37,7 +37,7 @@ class Writer:
 
     def __init__(self, end: StreamEnd, engine: WriteEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = end.first_step
+        self.steps = end.first_step - end.repeated
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
@@ -101,7 +101,9 @@ class Writer:
             self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
         block = BlockData(name, kind, array, whole, first, lent)
         try:
-            if shape is not None:
+            if self._dropped:
+                pass
+            elif shape is not None:
                 self._engine.put_share(block)
             else:
                 self._same.take(name, array)
@@ -111,7 +113,7 @@ class Writer:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
-        if self._sampler is not None and self._operators is not None:
+        if self._sampler is not None and self._operators is not None and not self._dropped:
             self._sampler.take(block, self._operators.of(block), self.steps)
         self._io_s += self._metrics.leave() - begin
 
@@ -138,7 +140,7 @@ class Writer:
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.close(self.name, "write", steps=self.steps - self._end.first_step, error=error)
+        self._metrics.close(self.name, "write", steps=max(0, self.steps - self._end.first_step), error=error)
 
     def begin_step(self) -> None:
         """What entering `step()` does. Raises RunStopped when the run is to be stopped."""
@@ -147,7 +149,8 @@ class Writer:
             raise StageError(f"stream {self.name}: no new step: {'the stream is closed' if self._closed else broken}")
         end_if_requested(self)
         begin = self._metrics.enter()
-        self._engine.begin()
+        if not self._dropped:
+            self._engine.begin()
         self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes = True, 0
         self._written.clear()
@@ -155,6 +158,9 @@ class Writer:
     def end_step(self) -> None:
         """What leaving `step()` does."""
         self._inside = False
+        if self._dropped:
+            self.steps += 1
+            return
         if self.steps == self._end.first_step and self._end.variables:
             self._check()
         self._check_same()
@@ -182,21 +188,28 @@ class Writer:
         """What leaving `step()` by an exception does: the step is not sent, and no further step can follow."""
         self._inside, self._broken = False, True
 
+    @property
+    def steps_begun(self) -> int:
+        """How many steps are written."""
+        return self.steps
+
+    @property
+    def _dropped(self) -> bool:
+        """Whether this step is there already."""
+        return self.steps < self._end.first_step
+
     def _set_units(self) -> None:
         """The units that only the pipeline knows, of the variables of this step: files then have them too.
 
         A unit of the data themselves, openPMD's `unitSI` among them, comes first.
         """
-        from workflow.stage.data.quantities import unit_of  # only writers of a pipeline with units pay for it
-
         for name in self._written.keys() & self._units.keys():
             unit = self._units.pop(name)
             if not unit_of(name, self._attributes):
                 self.attribute("unit", unit, variable=name)
 
     def _prepare_samples(self) -> None:
-        from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for these
-        from workflow.stage.data.sample_check import Sampler
+        from workflow.stage.compression import Operators, Sampler  # only writers that compress pay for these
 
         self._operators, self._sampler = Operators(self._end), Sampler(own_communicator())
 
@@ -276,3 +289,54 @@ def _same(one: Array | list[str], other: Array | list[str]) -> bool:
     if isinstance(one, list) or isinstance(other, list):
         return one is other or (isinstance(one, list) and isinstance(other, list) and one == other)
     return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+# Arrays that a program with several ranks writes without a shape: only rank 0's is stored, so all must be the same.
+
+# What another rank than 0 contributes that has written none.
+_NOTHING = np.iinfo(np.int64).min
+
+
+class SameValues:
+    """Compares those arrays of a step by their checksums, once a step: one reduction of 16 bytes.
+
+    In each step, because arrays that are the same at first (zeros) may differ later. Another rank than 0 that
+    has written none is not compared: a program may write them on rank 0 alone.
+    """
+
+    def __init__(self) -> None:
+        self._comm: Any = own_communicator()
+        self._checksums: dict[str, int] = {}
+
+    def take(self, name: str, values: NDArray[Any]) -> None:
+        """Note an array that this rank has written without a shape."""
+        if self._comm is not None and values.ndim:
+            kind = f"{name} {values.dtype.str} {values.shape}".encode()
+            self._checksums[name] = zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, zlib.crc32(kind))
+
+    def check(self) -> None:
+        """Raises StageError on all ranks when an array differs between them. Collective, at the end of a step."""
+        if self._comm is None:
+            return
+        from mpi4py import MPI
+
+        checksums, self._checksums = self._checksums, {}
+        # Positive, so that its negative exists; the maximum of both is equal only where all are.
+        mine = zlib.crc32(repr(checksums).encode())
+        bounds = np.array([mine, -mine] if checksums or self._comm.Get_rank() == 0 else [_NOTHING] * 2, np.int64)
+        self._comm.Allreduce(MPI.IN_PLACE, bounds, op=MPI.MAX)
+        if bounds[0] == -bounds[1]:
+            return
+        if different := _different(self._comm.allgather(checksums)):
+            raise StageError(
+                f"the ranks have different values of {', '.join(map(repr, different))}, written without a shape: only "
+                "rank 0's would be stored. Give `shape`, that of the whole array, and `start`, where this rank's part "
+                "begins; or write the same array on all ranks, or on rank 0 alone"
+            )
+
+
+def _different(ranks: list[dict[str, int]]) -> list[str]:
+    """The names whose checksums differ between the ranks that wrote them, or that rank 0 has not written."""
+    names = dict.fromkeys(name for rank in ranks for name in rank)
+    found = ({rank[name] for rank in ranks if name in rank} for name in names)
+    return [name for name, values in zip(names, found, strict=True) if len(values) > 1 or name not in ranks[0]]

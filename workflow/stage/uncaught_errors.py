@@ -13,7 +13,7 @@ from typing import Any
 from workflow.stage import settings
 from workflow.stage.stage_errors import StageError, StreamTimeout
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = str(Path(__file__).resolve().parent)
 _RANK_0_FIRST_S = 2.0  # an agreed error: how long the other ranks leave rank 0 to print it
 _DIAGNOSIS_S = 2.0
 _FLUSH_S = 0.2

@@ -1,9 +1,14 @@
-"""One end of a smoke stream, a program: `python smoke_stream.py END_FILE`, in the place of a stage that opens a stream.
+"""A program that opens one end of an SST stream in the place of a stage. It needs ADIOS2, and nothing of this package.
 
-END_FILE (JSON) has `side`, `path`, `parameters` of the engine as planned, `number` of the end, `steps` and
-`patience_s`. The writer writes so many steps of a few numbers, the reader compares them. Each prints one JSON object a
-line: that it runs, that the stream is open, the steps that have crossed, then the verdict. What ADIOS2 prints goes to
-standard error.
+`python sst_end.py stand-in PATH [PARAMETER=VALUE …]` opens the reading end in place of a program that has failed before
+it could, and closes it: the writer waits in open until as many readers have come as there should be; it then drops the
+steps of this one, as of any reader that has left. In a process of its own, because an open of SST may wait for minutes
+and cannot be interrupted.
+
+`python sst_end.py smoke END_FILE` is one end of a smoke stream. END_FILE (JSON) has `side`, `path`, `parameters` of the
+engine as planned, `number` of the end, `steps` and `patience_s`. The writer writes so many steps of a few numbers, the
+reader compares them. Each prints one JSON object a line: that it runs, that the stream is open, the steps that have
+crossed, then the verdict. What ADIOS2 prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -22,8 +27,24 @@ _GAP = 300
 _KEPT: list[Any] = []  # an io does not keep the ADIOS object alive that it belongs to
 
 
-def main(file: str) -> int:
-    """Open the end, move the steps. Returns 3 where this Python has no adios2."""
+def main(what: str, *arguments: str) -> int:
+    """Open the end. Returns an exit code: 3 where this Python has no adios2."""
+    return smoke(*arguments) if what == "smoke" else stand_in(*arguments)
+
+
+def stand_in(path: str, *parameters: str) -> int:
+    """Open the reading end and close it."""
+    import adios2
+
+    io = adios2.Adios().declare_io("stand-in")
+    io.set_engine("SST")
+    io.set_parameters(dict(each.split("=", 1) for each in parameters))
+    adios2.Stream(io, path, "r").close()
+    return 0
+
+
+def smoke(file: str) -> int:
+    """Open the end, move the steps."""
     end = json.loads(Path(file).read_bytes())
     _use_up_ids(_GAP * (end["number"] % 8))
     process = os.fork()
@@ -121,4 +142,4 @@ def _leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -12,8 +12,8 @@ from typing import Any
 
 from workflow.distribution import decomposition
 from workflow.stage import settings
-from workflow.stage.ranks.uncaught_errors import abort_together
 from workflow.stage.stage_errors import StageError
+from workflow.stage.uncaught_errors import abort_together
 
 # Waiting for MPI messages without occupying a core.
 #

@@ -1,0 +1,1 @@
+"""A component of the tests: it is declared, never run."""

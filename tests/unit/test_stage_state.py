@@ -1,0 +1,122 @@
+"""`stage.State`: what is saved, which state is taken again, and what is refused. Without a run, but in its folders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workflow import stage
+from workflow.formats.kept_state import is_whole, read_states
+from workflow.formats.stage_file import StageSettings, StreamEnd
+from workflow.stage import settings
+from workflow.stage.api import open_streams
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StageSettings]:
+    """An attempt of stage `sum`, which reads `field` from step 0 on."""
+    monkeypatch.setattr(open_streams, "_opened_ends", {})
+    (tmp_path / "stages/sum").mkdir(parents=True)
+    ends = (StreamEnd("field", "field", "read", "BP5", str(tmp_path / "field.bp")),)
+    made = StageSettings("sum", 1, run_dir=str(tmp_path), ends=ends, restarts=True)
+    monkeypatch.setattr(settings, "_current", made)
+    yield made
+
+
+def begin(made: StageSettings, step: int) -> None:
+    """From now on it is an attempt that begins at this step."""
+    settings.use(replace(made, ends=tuple(replace(end, first_step=step) for end in made.ends)))
+
+
+def folder(made: StageSettings) -> Path:
+    return Path(made.run_dir) / "stages/sum/state"
+
+
+def test_all_values_come_back_as_they_were(attempt: StageSettings) -> None:
+    given = {
+        "grid": np.arange(6.0).reshape(2, 3), "half": np.float32(0.5), "none": None, "flag": True, "count": 2**70,
+        "tiny": 5e-324, "nan": math.nan, "text": "Å", "list": [1, [2.5, "x"]], "map": {"a": 1}, "z": np.array([1j]),
+    }  # fmt: skip
+    stage.State(**given).save()
+    begin(attempt, 0)
+    found = stage.State(**dict.fromkeys(given))
+    assert found.keys() == given.keys()
+    np.testing.assert_equal(dict(found), given)
+    assert found["grid"].dtype == np.float64
+    assert found["half"].dtype == np.float32
+    found["grid"][0] = 7.0
+
+
+def test_the_state_of_the_step_is_taken_and_those_after_it_go(attempt: StageSettings) -> None:
+    state = stage.State(n=0)
+    for step in range(4):
+        begin(attempt, step)  # as if that many steps were read
+        state["n"] = 10 * step
+        state.save()
+    begin(attempt, 2)
+    assert stage.State(n=0)["n"] == 20
+    assert [each.steps["field"] for each in read_states(folder(attempt))] == [2, 1, 0]
+
+
+def test_a_state_that_is_not_there_is_refused(attempt: StageSettings) -> None:
+    stage.State(n=0).save()
+    begin(attempt, 3)
+    with pytest.raises(stage.StageError, match="the state of the step at which this attempt begins is not there"):
+        stage.State(n=0)
+
+
+@pytest.mark.usefixtures("attempt")
+def test_without_one_it_begins_with_the_initial_values_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.State(n=5)["n"] == 5
+    assert capsys.readouterr().err == ""
+    assert stage.State(n=5)["n"] == 5
+    assert "it begins at the first step" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("attempt")
+def test_other_names_are_refused() -> None:
+    stage.State(n=0).save()
+    with pytest.raises(stage.StageError, match="the saved state has n, but the program has m: it has changed since"):
+        stage.State(m=0)
+
+
+@pytest.mark.parametrize("value", [np.array([object()]), object(), {1j}])
+def test_what_cannot_be_saved_is_refused(attempt: StageSettings, value: object) -> None:
+    with pytest.raises(TypeError):
+        stage.State(n=value).save()
+    assert read_states(folder(attempt)) == []
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_nothing_is_written_where_nothing_reads_it(attempt: StageSettings, restarts: bool) -> None:
+    made = replace(attempt, restarts=False) if not restarts else StageSettings()
+    settings.use(made)
+    stage.State(n=1).save()
+    assert not folder(attempt).exists()
+
+
+@pytest.mark.parametrize("how", ["short", "changed", "gone", "record", "version"])
+def test_a_damaged_state_is_none(attempt: StageSettings, how: str) -> None:
+    state = stage.State(n=np.zeros(100))
+    state.save()
+    (kept,) = read_states(folder(attempt))
+    assert is_whole(folder(attempt), kept)
+    data, record = folder(attempt) / kept.files[0].name, folder(attempt) / "00000001.json"
+    content = data.read_bytes()
+    match how:
+        case "short":
+            data.write_bytes(content[:-1])
+        case "changed":
+            data.write_bytes(content[:300] + bytes([content[300] ^ 1]) + content[301:])
+        case "gone":
+            data.unlink()
+        case "record":
+            record.write_text(record.read_text()[:-2])
+        case "version":
+            record.write_text(record.read_text().replace('"state_version": 1', '"state_version": 99'))
+    assert not [each for each in read_states(folder(attempt)) if is_whole(folder(attempt), each)]

@@ -1,0 +1,85 @@
+"""At which step each stage of a unit begins that is started again together. Pure.
+
+A stage that keeps no state can begin at any step; one that keeps a state between its steps only where it has saved one,
+or at its first step. What a stage writes again that its readers have already, or that is in a file, is dropped when it
+is written: so a stage may begin before the others, but not after them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+_ANY = sys.maxsize  # of a stage that only passes on what it reads: where its readers begin
+
+
+@dataclass(frozen=True)
+class Member:
+    """One stage of the unit.
+
+    Args:
+        kept: stream that it writes → the steps that are kept of it, whole.
+        passed: the streams that it writes of which nothing is kept, so that their readers are members too.
+        reads: the streams that it reads.
+        finished: how many steps it has read, if it writes nothing.
+        states: stream → steps of each state that it has saved, the newest first; None: it keeps no state.
+    """
+
+    name: str
+    reads: Sequence[str] = ()
+    passed: Sequence[str] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
+    finished: int = 0
+    states: Sequence[Mapping[str, int]] | None = None
+
+    @property
+    def streams(self) -> list[str]:
+        """All that it reads and writes."""
+        return [*self.reads, *self.passed, *self.kept]
+
+
+def find_positions(members: Sequence[Member]) -> dict[str, dict[str, int]]:
+    """Stage → stream → the step at which the program begins there: the latest ones that fit together."""
+    found = {each.name: _newest(each) for each in members}
+    changed = True
+    while changed:
+        changed = False
+        for writer in members:
+            for stream in writer.passed:
+                readers = [each for each in members if stream in each.reads]
+                if not readers:
+                    continue
+                limit = min(found[each.name][stream] for each in readers)
+                for each in (writer, *readers):
+                    if found[each.name][stream] > limit:
+                        found[each.name] = _not_after(each, found[each.name], stream, limit)
+                        changed = True
+    return {
+        name: {stream: 0 if step == _ANY else step for stream, step in steps.items()} for name, steps in found.items()
+    }
+
+
+def _newest(member: Member) -> dict[str, int]:
+    if member.states is None:
+        own = [*member.kept.values()]
+        if not own and not member.passed:
+            own = [member.finished]
+        return dict.fromkeys(member.streams, min(own, default=_ANY))
+    fitting = (state for state in member.states if all(state[name] <= steps for name, steps in member.kept.items()))
+    return dict(next(fitting, _first(member)))
+
+
+def _not_after(member: Member, now: Mapping[str, int], stream: str, limit: int) -> dict[str, int]:
+    """The next earlier beginning of a stage that is not after this step of a stream."""
+    if member.states is None:
+        return dict.fromkeys(member.streams, limit)
+    earlier = (
+        state for state in member.states
+        if state[stream] <= limit and all(state[name] <= step for name, step in now.items())
+    )  # fmt: skip
+    return dict(next(earlier, _first(member)))
+
+
+def _first(member: Member) -> dict[str, int]:
+    return dict.fromkeys(member.streams, 0)

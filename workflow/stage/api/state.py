@@ -1,0 +1,180 @@
+"""What a stage keeps from one attempt to the next: its state, and values of its first attempt."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow.formats.kept_state import (
+    STATE_DIR,
+    KeptState,
+    StateFile,
+    is_whole,
+    rank_path,
+    read_states,
+    remove_state,
+    write_record,
+)
+from workflow.replace_file import replace_file
+from workflow.stage import settings
+from workflow.stage.api.open_streams import steps_of_streams
+from workflow.stage.ranks import communicator, rank, size
+from workflow.stage.stage_errors import StageError
+
+ONCE_FILE = "once.json"
+_OTHERS = "wf.json"  # in the file of a rank: the values that are no arrays
+# A reader of a live stream may be so many steps behind, beside those in its queue: an attempt begins before those.
+_LEAST_KEPT = 4
+
+
+class State(dict[str, Any]):
+    """What a program adds up over its steps: a mapping from names to values, which a later attempt finds as it was.
+
+    >>> state = stage.State(total=np.zeros(64), largest=0.0)
+    >>> for step in field:
+    ...     state["total"] += step.read("V").sum(axis=0)
+    ...     with mean.step():
+    ...         mean.write("mean", state["total"] / (step.index + 1))
+    ...     state.save()
+
+    Create it after the streams are opened and before the loop, with the values at the first step. In an attempt that
+    goes on at a later step it has the values that were saved there. Values are NumPy arrays, or what JSON has: numbers,
+    texts, lists and mappings. Each rank has its own state. Collective over the ranks.
+
+    Raises StageError when the state of the step at which this attempt begins cannot be read, or has other names.
+    """
+
+    def __init__(self, /, **initial: Any) -> None:
+        super().__init__(initial)
+        current = settings.current()
+        self._folder = Path(current.run_dir) / "stages" / current.stage / STATE_DIR
+        # By hand, or in a stage that is never started again, nothing reads a state.
+        self._is_kept = bool(current.run_dir) and current.restarts
+        self._number = 0
+        self._kept: list[KeptState] = []  # on rank 0: those on disk, the oldest first
+        if self._is_kept:
+            self._restore(initial)
+
+    def save(self) -> None:
+        """Save the values, as those that belong to all steps read and written so far. Collective over the ranks.
+
+        Call it at the end of the loop over the steps, when the step is written; each time, or every n-th: an attempt
+        begins after the last step at which it was called. Does nothing unless the stage may be started again.
+
+        Raises TypeError for a value that cannot be saved, OSError when a file cannot be written.
+        """
+        if not self._is_kept:
+            return
+        self._number += 1
+        path = rank_path(self._folder, self._number, rank())
+        content = _to_bytes(self)
+        replace_file(path, content)
+        mine, comm = StateFile(path.name, len(content), zlib.crc32(content)), communicator()
+        # The record is written when the files of all ranks are there.
+        files = [mine] if comm is None else comm.gather(mine)
+        if files is not None:
+            state = KeptState(self._number, steps_of_streams(), files)
+            write_record(self._folder, state)
+            self._kept.append(state)
+            while len(self._kept) > _most_kept():
+                remove_state(self._folder, self._kept.pop(0))
+
+    def _restore(self, initial: Mapping[str, Any]) -> None:
+        """Take the state of the step at which this attempt begins. Those after it are of an attempt that has failed."""
+        comm = communicator()
+        found = self._choose() if rank() == 0 else None
+        number = found if comm is None else comm.bcast(found)
+        if number is None:
+            if any(steps_of_streams().values()):
+                raise StageError("the state of the step at which this attempt begins is not there, or damaged")
+            return
+        self._number = number
+        values = _read(rank_path(self._folder, number, rank()))
+        if values.keys() != initial.keys():
+            raise StageError(
+                f"the saved state has {', '.join(sorted(values))}, but the program has {', '.join(sorted(initial))}: "
+                "it has changed since"
+            )
+        self.update(values)
+
+    def _choose(self) -> int | None:
+        """On rank 0: the number of the newest state that belongs to the steps at which the streams begin."""
+        again = self._folder.exists()
+        self._folder.mkdir(exist_ok=True)
+        states, begins, found = read_states(self._folder), steps_of_streams(), None
+        for state in states:
+            fits = state.steps == begins and len(state.files) == size() and is_whole(self._folder, state)
+            if found is None and fits:
+                found = state.number
+            if found is None:
+                remove_state(self._folder, state)
+            else:
+                self._kept.insert(0, state)
+        if again and found is None:
+            print("note: there is no saved state that can be used: it begins at the first step", file=sys.stderr)
+        return found
+
+
+def _most_kept() -> int:
+    """How many states stay on disk."""
+    queues = (int(end.parameters.get("QueueLimit", "0")) for end in settings.current().ends if end.side == "write")
+    return _LEAST_KEPT + sum(queues)
+
+
+def _to_bytes(values: Mapping[str, Any]) -> bytes:
+    """The content of a file: arrays and NumPy's numbers as they are, the others as JSON."""
+    arrays = {name: np.asarray(value) for name, value in values.items() if isinstance(value, np.ndarray | np.generic)}
+    if wrong := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise TypeError(f"state {wrong[0]!r} has Python objects as elements, which cannot be saved; use numbers")
+    others = {name: value for name, value in values.items() if name not in arrays}
+    arrays[_OTHERS] = np.frombuffer(json.dumps(others).encode(), np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The values in a file. Raises StageError when it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        others = json.loads(arrays.pop(_OTHERS).tobytes())
+    # What NumPy and its reader of zip files raise for damaged bytes has no common class.
+    except Exception as error:
+        raise StageError(f"the saved state {path} cannot be read: {error}") from error
+    return {**others, **{name: array if array.ndim else array[()] for name, array in arrays.items()}}
+
+
+def once(name: str, make: Callable[[], Any]) -> Any:
+    """The value of `make()`, as the first attempt of this stage found it. Collective over the ranks.
+
+    For what a program derives from the first step that it reads, and needs in all steps that follow: an attempt that
+    goes on at step 41 gets the same value again. It must consist of what JSON has: numbers, texts, lists, mappings.
+    Rank 0's value is taken. Without a run `make` is called.
+
+    >>> edges = stage.once("edges", lambda: [float(field.min()), float(field.max())])
+
+    Raises TypeError for a value that JSON does not have, OSError when it cannot be kept.
+    """
+    comm = communicator()
+    value = _keep(name, make) if rank() == 0 else None
+    return value if comm is None else comm.bcast(value)
+
+
+def _keep(name: str, make: Callable[[], Any]) -> Any:
+    current = settings.current()
+    if current.by_hand:
+        return make()
+    path = Path(current.run_dir) / "stages" / current.stage / ONCE_FILE
+    known: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
+    if name not in known:
+        known[name] = json.loads(json.dumps(make()))
+        replace_file(path, json.dumps(known).encode())
+    return known[name]

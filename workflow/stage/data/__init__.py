@@ -1,1 +1,0 @@
-"""Variables, their selections, and the checks of what arrives."""

@@ -1,1 +1,0 @@
-"""The MPI ranks of a stage."""

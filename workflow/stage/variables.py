@@ -1,0 +1,244 @@
+"""The variables of a step: types and shapes in ADIOS2's terms and NumPy's, what a contract demands, labels and units.
+
+What a variable is called for people, and its unit, come from the attributes of its stream: `<variable>/long_name` and
+`<variable>/unit`; data of openPMD programs have unitSI and unitDimension
+(https://github.com/openPMD/openPMD-standard, version 1.1.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow.distribution.boxes import Block, Shape, volume
+from workflow.formats.stage_file import StreamEnd
+from workflow.physical_units import TIME, unit_text
+from workflow.stage.stage_errors import ContractError
+
+Array = NDArray[Any]
+
+# ADIOS2's type names → NumPy's; other types cannot be streamed.
+NUMPY_TYPES = {
+    "char": "int8", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16",
+    "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64",
+    "float": "float32", "double": "float64", "float complex": "complex64", "double complex": "complex128",
+    "string": "string",
+}  # fmt: skip
+# SST (2.12.1) delivers lists of strings as one empty string: they are sent as JSON text, and this attribute lists them.
+STRING_LISTS = "string_lists"
+# The variable with the samples of compressed variables (`compression`); programs do not see it.
+SAMPLES = "wf.samples"
+_TYPE_OF_LETTER = {"U": "string"} | {
+    letter: np.dtype(letter).name
+    for letter in np.typecodes["AllInteger"] + np.typecodes["Float"] + np.typecodes["Complex"]
+    if np.dtype(letter).name in NUMPY_TYPES.values()
+}
+# A cache line. NumPy's own arrays begin at any multiple of 16 bytes, and the kernel, which copies a file's data or
+# another process's, took a fifth longer for those (16 MB, AMD EPYC, Linux 6.18).
+ALIGNED = 64
+_LARGE = 1 << 20
+
+
+class Info(NamedTuple):
+    """Type and global shape of a variable in one step: NumPy's name of the type (or `string`); () for a scalar."""
+
+    type: str
+    shape: Shape
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the whole variable in bytes; 0 for a string, whose length is unknown before it is read."""
+        return 0 if self.type == "string" else np.dtype(self.type).itemsize * volume(self.shape)
+
+
+class Selection(NamedTuple):
+    """One box of one variable to read; with `block`, the whole of that block of a local array."""
+
+    name: str
+    start: Shape
+    extent: Shape
+    block: int | None = None
+
+
+class BlockData(NamedTuple):
+    """One block to write, with its values: a box of a global array; or a scalar or a string, whose `shape` is ().
+
+    `type` is NumPy's name of the type, or `string`. `shape`: of the global array. `start`: where the block begins in
+    it. `lent`: the values do not change before the step ends, so they need not be copied.
+    """
+
+    name: str
+    type: str
+    values: Array
+    shape: Shape
+    start: Shape
+    lent: bool = False
+
+
+class BlockTable(NamedTuple):
+    """The blocks of one variable in one step, in ADIOS2's order. `local`: of an array without a global shape."""
+
+    blocks: tuple[Block, ...] = ()
+    local: bool = False
+
+
+def to_array(name: str, value: Any) -> tuple[Array, str]:
+    """`value` as a native, C-contiguous array of a type that ADIOS2 has; and NumPy's name of that type, or `string`.
+
+    Copies only what has another layout; booleans become uint8. Raises TypeError, with the name of the variable, for
+    types that cannot be streamed.
+    """
+    array = np.asarray(value)
+    if array.dtype == np.bool_:
+        array = array.astype(np.uint8)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    # By the type's letter, because NumPy builds the name anew at each access.
+    kind = _TYPE_OF_LETTER.get(array.dtype.char)
+    if kind is None:
+        raise TypeError(f"{name}: type {array.dtype} cannot be streamed; convert it first, e.g. .astype('float32')")
+    if kind == "string" and array.ndim:
+        raise TypeError(f"{name}: arrays of strings cannot be written; join them, or make them an attribute")
+    # ascontiguousarray would turn a scalar into a one-element array.
+    return (np.ascontiguousarray(array) if array.ndim else array), kind
+
+
+def fresh_array(shape: Shape, kind: str) -> Array:
+    """An uninitialised array to read into; one of 1 MiB or more begins at a multiple of 64 bytes."""
+    dtype = np.dtype(kind)
+    nbytes = volume(shape) * dtype.itemsize
+    if nbytes < _LARGE:
+        return np.empty(shape, dtype)
+    room = np.empty(nbytes + ALIGNED, np.uint8)
+    first = -int(room.__array_interface__["data"][0]) % ALIGNED
+    return room[first : first + nbytes].view(dtype).reshape(shape)
+
+
+def selection(name: str, shape: Shape, start: Any, count: Any) -> Selection:
+    """The box `count` at `start`, with defaults: no `start` is the origin, no `count` is everything after `start`.
+
+    Raises IndexError when the box does not lie inside `shape`.
+    """
+    first = tuple(int(i) for i in start) if start is not None else (0,) * len(shape)
+    if len(first) != len(shape):
+        raise IndexError(f"{name}: start {first} has {len(first)} dimensions, the variable has shape {shape}")
+    if count is None:
+        lengths = tuple(length - offset for length, offset in zip(shape, first, strict=True))
+    else:
+        lengths = tuple(int(i) for i in count)
+    inside = len(lengths) == len(shape) and all(
+        offset >= 0 and length >= 0 and offset + length <= whole
+        for offset, length, whole in zip(first, lengths, shape, strict=True)
+    )
+    if not inside:
+        raise IndexError(f"{name}: start {first} with count {lengths} does not lie inside its shape {shape}")
+    return Selection(name, first, lengths)
+
+
+FAMILIES = {"float": (np.floating,), "int": (np.integer,), "number": (np.floating, np.integer)}
+
+
+def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> None:
+    """Raise ContractError, listing every difference, unless `found` has all variables of the end's contract.
+
+    Additional variables are allowed. A dimension given by a name may have any size, but the same size wherever that
+    name is used.
+    """
+    sizes: dict[str, tuple[int, str]] = {}
+    wrong = [line for name, declared in end.variables.items() for line in _differences(name, declared, found, sizes)]
+    if wrong:
+        who = f"stage {stage}" if stage else "this program"
+        needs = f"does not contain what {who} needs"
+        what = needs if end.side == "read" else f"of {who} does not contain what is declared for it"
+        lines = f" {wrong[0]}" if len(wrong) == 1 else "".join(f"\n  {line}" for line in wrong)
+        raise ContractError(f"stream {end.stream} {what}:{lines}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """`; did you mean …?` where a similar name exists, else the list of names."""
+    from difflib import get_close_matches  # only mistakes pay for the import
+
+    known = sorted(names)
+    similar = get_close_matches(name, known, n=1)
+    if similar:
+        return f"; did you mean {similar[0]!r}?"
+    return f"; there is {', '.join(known)}" if known else "; there is nothing"
+
+
+def _differences(
+    name: str, declared: Mapping[str, Any], found: Mapping[str, Info], sizes: dict[str, tuple[int, str]]
+) -> list[str]:
+    info = found.get(name)
+    if info is None:
+        return [] if declared.get("optional") else [f"variable {name} is missing{near(name, found)}"]
+    wrong = []
+    kind, shape = declared.get("type"), declared.get("shape")
+    if kind is not None and not _is_of(info.type, kind):
+        wrong.append(f"variable {name}: expected type {kind}, found {info.type}")
+    if shape is not None:
+        expected, problem = f"[{', '.join(map(str, shape))}]", ""
+        if len(shape) != len(info.shape):
+            problem = f"{len(info.shape)} dimensions instead of {len(shape)}"
+        for length, wanted in zip(info.shape, shape, strict=False):
+            if isinstance(wanted, int):
+                problem = problem or ("" if length == wanted else f"{length} is not {wanted}")
+            else:
+                size, first = sizes.setdefault(wanted, (length, name))
+                problem = problem or ("" if length == size else f"{wanted} is {size} in {first}")
+        if problem:
+            wrong.append(f"variable {name}: expected shape {expected}, found {list(info.shape)} ({problem})")
+    return wrong
+
+
+def _is_of(kind: str, declared: str) -> bool:
+    if declared in FAMILIES:
+        return kind != "string" and issubclass(np.dtype(kind).type, FAMILIES[declared])
+    return kind == declared
+
+
+def label_of(variable: str, attributes: Mapping[str, Any]) -> str:
+    """Its `long_name`; of openPMD data `momentum x of electrons` and `E x`; else its name."""
+    given = attributes.get(f"{variable}/long_name")
+    if given is not None:
+        return _text(given)
+    group, *record = _openpmd_parts(variable, attributes) or [variable]
+    given = attributes.get("/particlesPath", attributes.get("particlesPath", "particles/"))
+    particles = _text(given).strip("/")
+    return f"{' '.join(record[1:])} of {record[0]}" if group == particles and record[1:] else " ".join(record) or group
+
+
+def unit_of(variable: str, attributes: Mapping[str, Any]) -> str:
+    """Its unit as text, `Å`, `5.47e-24 kg*m/s`; "" where none is known. `/data/time` is openPMD's time of the step."""
+    given = attributes.get(f"{variable}/unit")
+    if given is not None:
+        return _text(given)
+    if f"{variable}UnitSI" in attributes:  # only a time has its unit beside it
+        return unit_text(_number(attributes[f"{variable}UnitSI"]), TIME)
+    if f"{variable}/unitSI" not in attributes:
+        return ""
+    for owner in (variable, variable.rpartition("/")[0]):  # a scalar record is its own component
+        if (powers := attributes.get(f"{owner}/unitDimension")) is not None:
+            return unit_text(_number(attributes[f"{variable}/unitSI"]), [float(each) for each in np.ravel(powers)])
+    return ""
+
+
+def _openpmd_parts(variable: str, attributes: Mapping[str, Any]) -> list[str]:
+    """`/data/100/particles/e/momentum/x` → particles, e, momentum, x; nothing for a variable of other programs.
+
+    ADIOS2 reads the names of HDF5 files without the first slash.
+    """
+    data, *parts = variable.strip("/").split("/")
+    if data != "data" or not ("/openPMD" in attributes or "openPMD" in attributes):
+        return []
+    return parts[1:] if parts and parts[0].isdigit() else parts
+
+
+def _text(value: Any) -> str:
+    return str(value.item() if isinstance(value, np.ndarray) and not value.ndim else value)
+
+
+def _number(value: Any) -> float:
+    return float(np.ravel(value)[0])
