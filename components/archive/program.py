@@ -193,8 +193,8 @@ def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
 def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
     with Partial(path) as unfinished, stage.open_reader("input") as stream:
-        # What an earlier attempt has written of the steps that are finished stays.
-        kept = -(-stream.steps // args.every)
+        # What an earlier attempt has written of the steps that are finished stays; earlier parts have their own files.
+        kept = -(-stream.steps // args.every) - -(-stream.before // args.every)
         after = {APPEND_AFTER: str(kept)} if kept else None
         with stage.open_writer(path=unfinished, engine=engine, parameters=after) as file:
             for step in stream:

@@ -51,14 +51,26 @@ def load_replay(
 
     directory = find_run(run)
     plan = read_filled_plan(directory)
-    path = Path(plan.pipeline_file if pipeline is None else pipeline)
-    if not path.exists():
-        raise RunError(f"{path}, the pipeline file of the run, is not there", "name another one: `--pipeline FILE`")
-    loaded = load_pipeline(path, **_options(directory if pipeline is None else None, sets))
-    folder = component_dir(REPLAY, path.parent)
+    loaded = load_as_run(directory, plan, pipeline=pipeline, sets=sets)
+    folder = component_dir(REPLAY, loaded.path.parent)
     player = load_component_file(folder / "component.yaml"), folder
     wanted = list(stages) or default_stages(loaded.spec)
     return replayed(loaded, wanted, find_recordings(directory, plan), player, options or ReplayOptions())
+
+
+def load_as_run(
+    run_dir: Path, plan: Plan, *, pipeline: str | os.PathLike[str] | None = None, sets: Sequence[str] = ()
+) -> Loaded:
+    """The pipeline file of a run as it is now, with the options of the run and then `sets`; another file without them.
+
+    Raises:
+        RunError: the file is not there.
+        SpecError: mistakes in it.
+    """
+    path = Path(plan.pipeline_file if pipeline is None else pipeline)
+    if not path.exists():
+        raise RunError(f"{path}, the pipeline file of the run, is not there", "name another one: `--pipeline FILE`")
+    return load_pipeline(path, **_options(run_dir if pipeline is None else None, sets))
 
 
 def _options(run_dir: Path | None, sets: Sequence[str]) -> dict[str, Any]:

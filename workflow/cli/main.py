@@ -20,7 +20,7 @@ from workflow.cli.clean_verb import clean
 from workflow.cli.completion import script
 from workflow.cli.drawing_verbs import graph, look
 from workflow.cli.installation_verbs import components, doctor, schema
-from workflow.cli.pipeline_verbs import check, init, plan, replay, run
+from workflow.cli.pipeline_verbs import check, init, plan, replay, resume, run
 from workflow.cli.result_verbs import compare, logs, report
 from workflow.cli.run_verbs import cancel, events, explain, note, runs, status, watch
 from workflow.cli.site_verbs import site, sites
@@ -58,7 +58,7 @@ campaign.add_command(archive_of_campaign)
 # Sections and order are those of `wf --help`.
 SECTIONS = {
     "Write a pipeline": (init, check, plan, graph, components, schema),
-    "Run it": (run, watch, status, explain, events, cancel, replay),
+    "Run it": (run, watch, status, explain, events, cancel, resume, replay),
     "Look at results": (logs, report, compare, look, runs, note, archive, clean),
     "Run it many times": (campaign,),
     "Machines": (doctor, sites, site, calibrate, completion),

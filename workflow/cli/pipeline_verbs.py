@@ -26,6 +26,7 @@ from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, RunError, Severity
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
+    from workflow.api.runs import PlannedRun
     from workflow.plan.plan_model import Plan
     from workflow.site.site_model import Site
 
@@ -235,9 +236,7 @@ def run(
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
     submitted as one job, which continues without this terminal.
     """
-    from workflow.api import detach_run
-    from workflow.api.plans import show_warnings
-    from workflow.api.runs import plan_run, run_planned_here, submit_planned
+    from workflow.api.runs import plan_run
 
     if no_probe:
         given = replace(given, sets=(*given.sets, "proof=off"))
@@ -245,6 +244,17 @@ def run(
     if dry_run:
         click.echo(planned.plan.to_json(), nl=False)
         return
+    _run_planned(planned, run_dir, tags, quiet=quiet, detach=detach)
+
+
+def _run_planned(
+    planned: PlannedRun, run_dir: Path | None, tags: tuple[str, ...] = (), *, quiet: bool, detach: bool
+) -> None:
+    """Run it here, in a process of its own, or as a job; exit as the run does, unless it is detached."""
+    from workflow.api import detach_run
+    from workflow.api.plans import show_warnings
+    from workflow.api.runs import run_planned_here, submit_planned
+
     if planned.is_job:
         from workflow.cli.following import show_to_the_end
 
@@ -265,6 +275,33 @@ def run(
 
     show_end(report, directory)
     sys.exit(report.run.exit_code)
+
+
+@click.command()
+@run_argument
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value of the pipeline (repeatable)")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="The directory of the new part (default: below runs/)")
+@click.option("--dry-run", is_flag=True, help="Print where each stage would begin; start nothing")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
+@click.option("--detach", "-d", is_flag=True, help="Return once the part has started; it continues without a terminal")
+def resume(
+    run: Path | None, sets: tuple[str, ...], run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool
+) -> None:
+    """Go on with a run that has ended before its work was done.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). However it has ended, stages that had done their work are not started again, and the others go on in a new
+    directory, a part of the run: an analysis at the step where it was, a simulation at the newest state that it had
+    saved. Files of streams hold the steps of all parts. Exits as `wf run` does.
+    """
+    from workflow.api.resumes import plan_part
+    from workflow.report.show.part_table import part_text
+    from workflow.run.records.find_runs import find_run
+
+    part = plan_part(find_run(run), sets=sets)
+    click.echo(part_text(part.number, part.run.name, part.cut, part.reached))
+    if not dry_run:
+        _run_planned(part.planned, run_dir, quiet=quiet, detach=detach)
 
 
 @click.command()

@@ -40,7 +40,7 @@ class VariableKind(NamedTuple):
 
 
 def find_data(directory: Path) -> dict[str, Path]:
-    """Relative path → path of all BP directories and HDF5 files below a directory, sorted.
+    """Relative path → path of all BP directories and HDF5 files below a directory, sorted; hidden ones are left out.
 
     A stream in one output per step is one of them: its directory.
     """
@@ -48,6 +48,8 @@ def find_data(directory: Path) -> dict[str, Path]:
     waiting = [directory]
     while waiting:
         for path in waiting.pop().iterdir():
+            if path.name.startswith("."):
+                continue
             if path.is_dir() and numbered_path(path) is not None:
                 # By the name that the stream has in one output, with which it can be compared.
                 found[f"{path.relative_to(directory).as_posix()}.bp"] = path

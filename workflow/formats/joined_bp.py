@@ -87,6 +87,11 @@ class _Part:
         return sorted({n for record in self.records if record.kind == WRITERS for n in record.numbers[3:]})
 
 
+def is_joined(path: Path) -> bool:
+    """Whether a BP5 file holds no data itself, because `join_bp5` has made it."""
+    return (path / f"data.{FIRST_SUBFILE}").is_symlink()
+
+
 def join_bp5(pieces: Sequence[BpPiece], target: Path, runs: Path | None = None) -> int:
     """Make `target`, a BP5 file of the steps of all pieces, and return how many they are. The pieces stay as they are.
 

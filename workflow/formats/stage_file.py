@@ -32,6 +32,7 @@ class StreamEnd:
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
     `first_step`: the index of the first step of this attempt of the stage, 0 unless it was started again.
     `repeated`: how many steps before that it writes first, which its readers or the file already have.
+    `before`: the steps of the stream that are in earlier parts of the run, so not at `path`.
     """
 
     stream: str
@@ -48,6 +49,7 @@ class StreamEnd:
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     first_step: int = 0
     repeated: int = 0
+    before: int = 0
 
     @property
     def traits(self) -> EngineTraits:

@@ -30,7 +30,7 @@ from workflow.plan.streams.output_parameters import check_output_policies, check
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.declared_stages import declared_stages
-from workflow.plan.topology.failure_units import plan_restarts
+from workflow.plan.topology.failure_units import plan_restarts, why_from_start
 from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
 from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
@@ -113,6 +113,7 @@ def make_plan(
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
             plan_launch(stage, placements[name], group_of.get(name), python, site, notes), restarts.get(name),
+            why_from_start(stage, joined.values()),
             values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
         )
         for name, stage in declared.items()

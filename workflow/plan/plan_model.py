@@ -71,7 +71,7 @@ class OperatorPlan(PlanPart):
 class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
-    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated")
+    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated", "before")
 
     stream: str
     port: str
@@ -104,6 +104,7 @@ class EndPlan(PlanPart):
         0,
         description="of a stage that was started again: how many steps before that it writes again, which are dropped",
     )
+    before: int = Field(0, description="of a run that goes on: the steps of the stream that earlier parts hold")
 
     @property
     def traits(self) -> EngineTraits:
@@ -190,7 +191,7 @@ class RestartPlan(PlanPart):
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
-    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart")
+    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart", "from_start", "kept_files")
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -228,6 +229,14 @@ class StagePlan(PlanPart):
         False, description="whether the run succeeds without it: a tap, the relay of taps only, or `on_failure: ignore`"
     )
     restart: RestartPlan | None = Field(None, description="None: when it fails the run is stopped")
+    from_start: str = Field(
+        "",
+        description="why it begins with the first step when its run goes on in another part; empty: it need not",
+    )
+    kept_files: dict[str, int] = Field(
+        default_factory=dict,
+        description="BP5 file that its component writes → of how many steps that it reads it writes one",
+    )
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )
@@ -323,10 +332,30 @@ class AllocationPlan(PlanPart):
     directives: list[str] = Field(default_factory=list, description="the site's, then the pipeline's")
 
 
+class PiecePlan(PlanPart):
+    """The first steps of a BP5 file that an earlier part of the run has written."""
+
+    path: str
+    steps: int
+
+
+class PartPlan(PlanPart):
+    """The run goes on where an earlier one has ended: what there is of it already."""
+
+    number: int = Field(description="of this part, counted from 1, the run with which all began")
+    run: str = Field(description="the directory of the part before")
+    finished: dict[str, dict[str, int]] = Field(
+        description="stage that is not started again → stream → the steps that it has written or read"
+    )
+    pieces: dict[str, list[PiecePlan]] = Field(
+        description="file, relative to the run directory → what earlier parts hold of it, in the order of its steps"
+    )
+
+
 class Plan(PlanPart):
     """The whole decided pipeline."""
 
-    rare: ClassVar[tuple[str, ...]] = ("params", "share")
+    rare: ClassVar[tuple[str, ...]] = ("params", "share", "part")
     plan_version: int = PLAN_VERSION
     wf_version: str
     pipeline: str
@@ -350,6 +379,7 @@ class Plan(PlanPart):
         "strict", description="what a placement that differs from the plan does to the run"
     )
     share: Literal["none", "group"] = Field("none", description="who else may read the run directory")
+    part: PartPlan | None = Field(None, description="None: the run does not go on with an earlier one")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 

@@ -86,6 +86,7 @@ class RunLine(ReportPart):
     site: str = ""
     tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
     note: str = Field("", description="the newest note on the run")
+    goes_on_with: str = Field("", description="the run of which it is the next part")
 
 
 class StagePart(ReportPart):

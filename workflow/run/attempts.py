@@ -15,9 +15,9 @@ from workflow.formats.bp_index import read_index
 from workflow.formats.kept_state import STATE_DIR, is_whole, read_states
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
-from workflow.plan.plan_model import EndPlan, StagePlan, StreamPlan
+from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.plan.programs.config_files import config_files
-from workflow.plan.streams.end_plans import POLL_S
+from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, find_positions
@@ -90,7 +90,7 @@ def _states(folder: Path, streams: set[str]) -> list[Mapping[str, int]] | None:
 
 def _whole_steps(end: EndPlan) -> int:
     index = read_index(Path(end.path) / "md.idx")
-    return 0 if index is None else index.steps
+    return end.before + (0 if index is None else index.steps)
 
 
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:
@@ -101,19 +101,12 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
     plan, ends = state.plan, []
     for planned in stage.ends:
         stream, now = plan.stream(planned.stream), state.ends[planned.stream, stage.name, planned.side]
-        end = _of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
+        end = end_of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
         appends = end.side == "write" and plan.stream(end.stream).is_kept
-        parameters = {**end.parameters, APPEND_AFTER: str(now.steps)} if appends else end.parameters
+        parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}
         ends.append(end.model_copy(update=changed))
     return stage.model_copy(update={"ends": ends})
-
-
-def _of_spool(end: EndPlan, spool: StreamPlan) -> EndPlan:
-    """The end as it reads the spool of its stream."""
-    parameters = {"OpenTimeoutSecs": f"{end.open_timeout_s:g}", "BeginStepPollingFrequencySecs": f"{POLL_S:g}"}
-    kept = {"engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None}
-    return end.model_copy(update=kept)
 
 
 def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:

@@ -40,6 +40,7 @@ from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
+from workflow.run.part_files import join_files, joined_inputs
 from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
@@ -290,12 +291,14 @@ class RunLoop:
             process = launch.process
         shared = launch is not None and launch.pid is not None
         try:
+            self.join_inputs(name)
             if launch is None:
                 pid = self.processes.start(process)
             else:
                 launch.pid = pid = launch.pid or self.processes.start(process)
-        except OSError as error:
-            text = f"cannot start {process.argv[0]}: {error.strerror}"
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            text = f"cannot start {process.argv[0]}: {why}"
             # A full disk may be why it cannot be started.
             with contextlib.suppress(OSError), (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
@@ -305,6 +308,13 @@ class RunLoop:
         before = {(end.stream, end.side): (end.steps, end.bytes) for end in self.state.ends_of(name) if end.steps}
         self.followed.begin(name, folder, now, before)
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
+
+    def join_inputs(self, name: str) -> None:
+        """Join what the parts of this run have written of the files that a stage reads whole. Raises OSError,
+        ValueError."""
+        if (part := self.plan.part) is not None:
+            ends = self.plan.stage(name).ends
+            join_files(self.run_dir, part.pieces, joined_inputs(ends, self.run_dir, part.pieces))
 
     def restart(self, stages: Sequence[str]) -> None:
         """Start the next attempt of these stages, at the first steps that they have not finished."""
@@ -500,6 +510,8 @@ class RunLoop:
         cleaned: list[str] = []
         try:
             cleaned = clean(self.run_dir, self.plan)
+            if self.plan.part is not None:
+                join_files(self.run_dir, self.plan.part.pieces)
         except Exception as error:
             reasons.append(f"files that are not needed any more may be left in the run directory: {error}")
         now = self.clock.now()

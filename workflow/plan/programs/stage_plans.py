@@ -22,6 +22,7 @@ from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
 from workflow.redaction import FILE, VARIABLE
 from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
+from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.pipeline import Secret, SubmittersVariable
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal, scalar_text
@@ -37,6 +38,7 @@ def to_stage_plan(
     waits: list[str],
     launch: LaunchPlan,
     restart: RestartPlan | None,
+    from_start: str,
     *,
     values: Mapping[str, str],
     keep_freed: int,
@@ -82,6 +84,8 @@ def to_stage_plan(
         added=stage.role,
         optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
         restart=restart,
+        from_start=from_start,
+        kept_files=_kept_files(stage, parameters),
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
 
@@ -103,6 +107,15 @@ def _parameters(stage: DeclaredStage, filler: Filler, problems: Problems) -> dic
                 problems.add(f"{place}.{key}", f"`{value}` leaves the run directory", hint)
             found[key] = f"{RUN_DIR}/{found[key]}"
     return found
+
+
+def _kept_files(stage: DeclaredStage, parameters: Mapping[str, Any]) -> dict[str, int]:
+    """The file of a component to which a later attempt can append."""
+    form = None if stage.component is None else chosen_format(stage.component, stage.parameters)
+    known = None if stage.component is None else stage.component.file_formats
+    if form is None or known is None or not form[1].appends:
+        return {}
+    return {parameters[known.path]: int(parameters[known.every]) if known.every else 1}
 
 
 def _file_parameters(stage: DeclaredStage) -> dict[str, Side]:

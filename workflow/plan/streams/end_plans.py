@@ -277,3 +277,10 @@ def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: N
     end = "write" if port.side == "write" else f"read.{port.stage}"
     for key in sorted(settings):
         notes.why(f"streams.{name}.{end}.{key}", settings[key][1])
+
+
+def end_of_spool(end: EndPlan, spool: StreamPlan) -> EndPlan:
+    """The end as it reads the spool of its stream."""
+    parameters = {"OpenTimeoutSecs": f"{end.open_timeout_s:g}", "BeginStepPollingFrequencySecs": f"{POLL_S:g}"}
+    kept = {"engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None}
+    return end.model_copy(update=kept)

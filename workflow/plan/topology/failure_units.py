@@ -145,6 +145,35 @@ def _reads_from_start(stage: DeclaredStage) -> bool:
     return stage.component.restart_from == "first" or (form is not None and not form[1].appends)
 
 
+def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+    """Why a stage begins with the first step when its run goes on in another directory; "" where it need not.
+
+    A simulation needs a saved state besides: that is not asked here.
+    """
+    for stream in streams:
+        engine = stream.engine.traits
+        is_written = stream.writer is not None and stream.writer.stage == stage.name
+        if engine.shares_launch and stage.name in {port.stage for port in stream.ports}:
+            return f"shares its launch line with others, by {stream.name}"
+        if is_written and not engine.in_memory and not engine.resumable:
+            return f"writes {stream.name} by {engine.name}, which cannot be joined to what there is"
+    if stage.spec.output.files == "each_step":
+        return "writes a file for each step"
+    if stage.component is None:
+        return "" if stage.spec.uses_stage else "is a program without workflow.stage: nobody knows at which step it was"
+    name = f"runs component `{stage.component.component}`"
+    if stage.component.restart_from == "first":
+        return f"{name}, which needs all steps"
+    if stage.component.state == "accumulates":
+        return f"{name}, which accumulates over its steps and saves nothing"
+    if stage.component.state is None and stage.component.kind != "simulation":
+        return f"{name}, which cannot go on where it was"
+    form = chosen_format(stage.component, stage.parameters)
+    if form is not None and not form[1].appends:
+        return f"writes a file of format {form[0]}, which cannot be joined to what there is"
+    return ""
+
+
 def _check_ignored(
     stage: DeclaredStage,
     stages: Mapping[str, DeclaredStage],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.limiting_stage import Limit, run_limit
 from workflow.report.build.met_expectations import with_expectations
-from workflow.report.build.report_notes import make_notes, make_restarts, restart_note, unfinished_files
+from workflow.report.build.report_notes import make_notes, make_restarts, part_notes, restart_note, unfinished_files
 from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_logs import last_error_lines
@@ -36,7 +36,12 @@ def make_report(records: Records) -> Report:
         restarts=restarts,
         forecast=forecast,
         off=off,
-        notes=[*map(restart_note, restarts), *make_notes(records, streams), *records.notes.damage],
+        notes=[
+            *part_notes(records.plan),
+            *map(restart_note, restarts),
+            *make_notes(records, streams),
+            *records.notes.damage,
+        ],
         unfinished_files=unfinished_files(records),
         warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )

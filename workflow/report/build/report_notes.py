@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from workflow.formats.metrics_lines import FULL_STEPS
 from workflow.formatting import duration, moment, plural, size
 from workflow.plan.plan_model import Plan
@@ -232,6 +234,20 @@ def _next_step(records: Records, decided: RestartDecided) -> float | None:
     """When the stage that failed has finished a step again (Unix s)."""
     seen = [t for key, steps in records.seen.items() if key[1] == decided.stage for t, _ in steps if t > decided.t]
     return min(seen, default=None)
+
+
+def part_notes(plan: Plan) -> list[str]:
+    """With which run this one goes on, and where its stages began."""
+    if (part := plan.part) is None:
+        return []
+    firsts: dict[int, list[str]] = {}
+    for stage in plan.stages:
+        if stage.name not in part.finished:
+            firsts.setdefault(max((end.first_step for end in stage.ends), default=0), []).append(stage.name)
+    begun = [f"{listing(names)} began at step {first}" for first, names in sorted(firsts.items())]
+    done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
+    text = "; ".join([*(done if part.finished else []), *begun])
+    return [f"part {part.number} of the run, which goes on with {PurePath(part.run).name}: {text}"]
 
 
 def restart_note(part: RestartPart) -> str:

@@ -18,6 +18,7 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.report_model import ExpectationPart, Report, RunLine, RunVerdict, StagePart
 from workflow.run.control.lease import Liveness, examine_leases
+from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
 from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
@@ -64,7 +65,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
     # The last event of a run that goes on may be of long ago.
     last = time.time() if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
-    notes = read_notes(run_dir)
+    notes, part = read_notes(run_dir), read_part(run_dir)
     return RunLine(
         name=run_dir.name,
         state=state,
@@ -77,6 +78,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
+        goes_on_with="" if part is None else Path(part.run).name,
     )
 
 

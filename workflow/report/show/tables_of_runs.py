@@ -48,12 +48,14 @@ def state_text(run: RunLine) -> str:
 
 
 def run_table(runs: list[RunLine]) -> Table:
-    """A line for each run; tags and notes have a column where a run has any."""
+    """A line for each run; tags, notes and earlier parts have a column where a run has any."""
     columns = list(RUN_COLUMNS)
     if any(run.tags for run in runs):
         columns.append(text_column("tags", lambda run: " ".join(run.tags)))
     if any(run.note for run in runs):
         columns.append(text_column("newest note", lambda run: shortened(run.note, LONGEST_NOTE), gives_way=4))
+    if any(run.goes_on_with for run in runs):
+        columns.append(text_column("goes on with", lambda run: run.goes_on_with, gives_way=5))
     return make_table(columns, runs)
 
 

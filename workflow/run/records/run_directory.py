@@ -27,6 +27,8 @@ from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
+from workflow.run.part_files import in_run, join_files
+from workflow.run.part_record import PartRecord, write_part
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
@@ -73,10 +75,12 @@ def create_run_dir(
         _fill(directory, plan, source, provenance)
         if run_dir is None:
             point_latest(directory.parent, directory)
-    except (OSError, RunError) as error:
+    except (OSError, ValueError, RunError) as error:
         _remove(directory, itself=not existed)
         if isinstance(error, RunError):
             raise
+        if isinstance(error, ValueError):
+            raise RunError(f"the parts of the run do not fit together: {error}") from error
         raise _cannot_write(directory, error) from error
     if run_dir is not None and latest:
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
@@ -214,8 +218,20 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
     _write(directory / "pipeline.yaml", source.text)
     if provenance is not None:
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
+    if plan.part is not None:
+        join_files(directory, plan.part.pieces, _finished_files(plan))
+        write_part(directory, PartRecord(plan.part.number, plan.part.run))
     # Last: a directory with a plan is whole.
     _write(directory / PLAN_FILE, kept_plan(plan).to_json().encode())
+
+
+def _finished_files(plan: Plan) -> list[str]:
+    """The files of a part to which no stage adds anything."""
+    assert plan.part is not None
+    going = [stage for stage in plan.stages if stage.name not in plan.part.finished]
+    written = {in_run(end.path) for stage in going for end in stage.ends if end.side == "write"}
+    written |= {in_run(path) for stage in going for path in stage.kept_files}
+    return [name for name in plan.part.pieces if name not in written]
 
 
 def kept_plan(plan: Plan) -> Plan:

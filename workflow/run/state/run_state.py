@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workflow.formats.sides import Side
@@ -276,9 +276,16 @@ def initial_state(plan: Plan) -> RunState:
         for end in stage.ends:
             live, counted = visibility(stage, end)
             reported = stage.observed == "metrics"
-            ends[end.stream, stage.name, end.side] = EndState(end.stream, stage.name, end.side, live, counted, reported)
+            key = end.stream, stage.name, end.side
+            ends[key] = EndState(*key, live, counted, reported, steps=end.first_step)
     stages = {stage.name: StageState(stage.name) for stage in plan.stages}
-    return RunState(plan, stages, ends, frozenset(stages))
+    finished = plan.part.finished if plan.part is not None else {}
+    for name, steps in finished.items():
+        stages[name] = StageState(name, "succeeded")
+        for end in plan.stage(name).ends:
+            key = end.stream, name, end.side
+            ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
+    return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished))
 
 
 def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:

@@ -84,6 +84,7 @@ class FileFormats(Spec):
     path: str = Field(description="the parameter with its name; the file must not exist yet")
     format: str = Field(description="the parameter that chooses a format; `auto`: by the suffix of the name")
     variables: str = Field(description="the parameter that lists the variables to write; empty: all")
+    every: str = Field("", description="the parameter that says of how many steps one is written; empty: of each")
     formats: dict[str, FileFormat]
 
 

@@ -30,8 +30,9 @@ _UNREPORTED_S = 1.0
 class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
 
-    `name`: of the stream; `steps`: how many steps are finished so far, those of earlier attempts of the stage included.
-    Iterate on all ranks.
+    `name`: of the stream; `steps`: how many steps are finished so far, those of earlier attempts of the stage included;
+    `before`: how many of them are not in this run directory, because the run goes on with an earlier one. Iterate on
+    all ranks.
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
@@ -41,7 +42,7 @@ class Reader:
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps = end.first_step
+        self.steps, self.before = end.first_step, end.before
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False

@@ -1,0 +1,179 @@
+"""`wf resume`: a run that has ended before its work was done goes on, in parts; its files hold the steps of all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.pipelines import ROOT, TIMEOUT_S, Done, run
+from tests.support.waiting import wait_until
+from workflow.api import read_report
+from workflow.compare.compare_runs import compare_runs
+from workflow.run.control.lease import examine_leases, read_lease
+from workflow.run.part_record import newest_part, read_part
+
+# The analysis fails at the step that the file `fails` names.
+ANALYSIS = """
+import sys
+from pathlib import Path
+import numpy as np
+from workflow import stage
+place = Path(sys.argv[1])
+with stage.open_reader("field") as fields, stage.open_writer("means") as means:
+    for step in fields:
+        if place.exists() and step.index == int(place.read_text()):
+            sys.exit(3)
+        with means.step():
+            means.write("mean", float(step.read("V").mean()))
+            means.write("index", np.int64(step.index))
+"""
+PIPELINE = """
+stages:
+  sim: {{component: gray_scott, with: {{size: [16], steps: 200, write_every: 10}}}}
+  mean: {{command: ["${{{{ wf.python }}}}", "{folder}/mean.py", "{folder}/fails"], reads: {{field: {{}}}}, writes: {{means: {{}}}}}}
+  keep: {{component: archive, with: {{path: means.bp}}}}
+streams:
+  field: {{from: sim, to: mean, {field}}}
+  means: {{from: mean, to: keep, {means}}}
+"""  # noqa: E501
+
+
+def start(folder: Path, field: str = "via: bp5", means: str = "via: sst", fails: int | None = None) -> Done:
+    (folder / "mean.py").write_text(ANALYSIS)
+    if fails is not None:
+        (folder / "fails").write_text(str(fails))
+    return run(folder, PIPELINE.format(folder=folder, field=field, means=means))
+
+
+def wf(folder: Path, *argv: str) -> tuple[int, str]:
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "workflow.cli", *argv],
+        cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def resume(folder: Path, name: str, fails: int | None = None, before: str = "run") -> Done:
+    (folder / "fails").unlink(missing_ok=True)
+    if fails is not None:
+        (folder / "fails").write_text(str(fails))
+    code, said = wf(folder, "resume", str(folder / before), "--run-dir", str(folder / name), "-q")
+    return Done(code, said, folder / name)
+
+
+def first_step(done: Done, stage: str) -> int:
+    found = re.search(rf"^  {stage} +step (\d+)", done.said, re.MULTILINE)
+    assert found is not None, done.said
+    return int(found[1])
+
+
+def undisturbed(folder: Path, field: str = "via: bp5", means: str = "via: sst") -> Done:
+    other = folder / "undisturbed"
+    other.mkdir()
+    done = start(other, field, means)
+    assert done.code == 0, done.said
+    return done
+
+
+def sums(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("means", ["via: sst", "via: bp5", "via: bp5, coupling: live"])
+def test_an_analysis_goes_on_and_its_files_are_those_of_an_undisturbed_run(means: str, tmp_path: Path) -> None:
+    failed = start(tmp_path, means=means, fails=12)
+    assert failed.code == 1, failed.said
+    before = sums(failed.folder)
+    done = resume(tmp_path, "part2")
+    assert done.code == 0, done.said
+    assert "part 2, which goes on with run:" in done.said
+    assert "sim   done" in done.said
+    assert 9 <= first_step(done, "mean") <= 12, "the sink may have had fewer steps than the analysis"
+    assert compare_runs(done.folder, undisturbed(tmp_path, means=means).folder).identical
+    assert sums(failed.folder) == before, "the earlier part is only read"
+    assert read_report(done.folder).stream("means").steps == 21 - first_step(done, "mean")
+
+
+def test_a_run_goes_on_twice(tmp_path: Path) -> None:
+    assert start(tmp_path, fails=4).code == 1
+    assert resume(tmp_path, "part2", fails=15).code == 1
+    done = resume(tmp_path, "part3")  # of the run with which all began
+    assert done.code == 0, done.said
+    assert "part 3, which goes on with part2" in done.said
+    assert 12 <= first_step(done, "mean") <= 15
+    assert compare_runs(done.folder, undisturbed(tmp_path).folder).identical
+    record = read_part(done.folder)
+    assert record is not None and (record.number, Path(record.run).name) == (3, "part2")
+    assert newest_part(tmp_path / "run") == done.folder
+    assert any("part 3 of the run" in note for note in read_report(done.folder).notes)
+
+
+def test_a_part_that_fails_before_its_first_step_loses_nothing(tmp_path: Path) -> None:
+    assert start(tmp_path, fails=7).code == 1
+    assert resume(tmp_path, "part2", fails=7).code == 1
+    done = resume(tmp_path, "part3")
+    assert done.code == 0, done.said
+    assert compare_runs(done.folder, undisturbed(tmp_path).folder).identical
+
+
+def test_a_run_whose_supervisor_was_killed_goes_on(tmp_path: Path) -> None:
+    slow = ANALYSIS.replace("        with means.step", "        import time; time.sleep(0.1)\n        with means.step")
+    (tmp_path / "mean.py").write_text(slow)
+    head = "wf: 1\nname: test\noversubscribe: true\n"
+    (tmp_path / "pipeline.yaml").write_text(head + PIPELINE.format(folder=tmp_path, field="via: bp5", means="via: bp5"))
+    assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
+    index = tmp_path / "run/streams/means.bp/md.idx"
+    wait_until(lambda: index.exists() and index.stat().st_size > 600, "the analysis has written some steps")
+    lease = read_lease(tmp_path / "run")
+    assert lease is not None
+    os.kill(lease.pid, signal.SIGKILL)
+    wait_until(lambda: not examine_leases([tmp_path / "run"])[0].alive, "the run counts as lost")
+    done = resume(tmp_path, "part2")
+    assert done.code == 0, done.said
+    assert first_step(done, "mean") > 0
+    assert compare_runs(done.folder, undisturbed(tmp_path, means="via: bp5").folder).identical
+
+
+def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path) -> None:
+    done = start(tmp_path)
+    assert done.code == 0
+    code, said = wf(tmp_path, "resume", str(done.folder))
+    assert code == 2 and "run has succeeded: nothing is left to do" in said
+    other = tmp_path / "other"
+    other.mkdir()
+    assert start(other, field="via: sst", fails=3).code == 1
+    code, said = wf(other, "resume", str(other / "run"))
+    assert code == 2
+    assert "nothing of run can be used" in said and "sim has saved no state" in said
+    text = (other / "pipeline.yaml").read_text()
+    text = text.replace("  means: {from", "  averages: {from").replace("writes: {means", "writes: {averages")
+    (other / "pipeline.yaml").write_text(text)
+    code, said = wf(other, "resume", str(other / "run"))
+    assert code == 2 and "has other streams than run: averages, means" in said
+
+
+def test_the_earlier_part_stays_while_a_later_one_has_links_to_its_data(tmp_path: Path) -> None:
+    (tmp_path / "mean.py").write_text(ANALYSIS)
+    (tmp_path / "fails").write_text("5")
+    head = "wf: 1\nname: test\noversubscribe: true\n"
+    (tmp_path / "pipeline.yaml").write_text(head + PIPELINE.format(folder=tmp_path, field="via: bp5", means="via: sst"))
+    assert wf(tmp_path, "run", "pipeline.yaml", "-q")[0] == 1
+    (tmp_path / "fails").unlink()
+    assert wf(tmp_path, "resume", "-q")[0] == 0
+    lines = json.loads(wf(tmp_path, "runs", "--json")[1])
+    names = [line["name"] for line in (lines["runs"] if isinstance(lines, dict) else lines)]
+    said = wf(tmp_path, "clean", "--keep", "0", "--dry-run")[1]
+    older = next(name for name in names if read_part(tmp_path / "runs" / name) is None)
+    assert "goes on with it" in said and older in said
+    said = wf(tmp_path, "runs")[1]
+    assert "goes on with" in said and older in said

@@ -1,0 +1,21 @@
+"""Where the stages of the next part of a run begin, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workflow.formatting import plural
+from workflow.run.cut import Cut
+
+
+def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int]) -> str:
+    """`part 2 of RUN`, and each stage with the step at which it begins."""
+    rows = [(name, "done", "") for name in cut.finished]
+    for name, step in cut.first_steps.items():
+        lost = max(0, reached[name] - step)
+        why = [cut.reasons[name]] if cut.reasons[name] else []
+        rows.append((name, f"step {step}", "; ".join([*why, *([f"{plural(lost, 'step')} again"] if lost else [])])))
+    width = max(len(name) for name, _, _ in rows)
+    begin = max(len(where) for _, where, _ in rows)
+    lines = [f"  {name:{width}}  {where:{begin}}  {why}".rstrip() for name, where, why in rows]
+    return "\n".join([f"part {number}, which goes on with {run}:", *lines])

@@ -1,0 +1,88 @@
+"""The files of a run that goes on with an earlier one: what each part holds of a stream, and all of it as one file.
+
+A part writes only the steps that follow. When its writer has ended, the file is moved to `.pieces/`, and a file that
+joins the steps of all parts takes its place: its data are links. Earlier parts stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from workflow.formats.bp_index import read_index
+from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
+from workflow.plan.plan_model import RUN_DIR, EndPlan, PiecePlan, Plan
+
+# Hidden: what is in it is seen through the files that join the parts.
+PIECES = ".pieces"
+# What a component calls a file until its stream has ended.
+PARTIAL = ".partial"
+
+
+def own_file(run_dir: Path, name: str) -> Path | None:
+    """What this part has written of a file, wherever it is by now; None: nothing. `name` is relative to the run."""
+    places = [run_dir / PIECES / name, run_dir / name, run_dir / f"{name}{PARTIAL}"]
+    return next((path for path in places if (path / "md.idx").exists() and not is_joined(path)), None)
+
+
+def whole_steps(path: Path | None) -> int:
+    """The steps of a BP5 file that can be read; 0 where there is none."""
+    index = None if path is None else read_index(path / "md.idx")
+    return 0 if index is None else index.steps
+
+
+def pieces_of(run_dir: Path, plan: Plan, name: str) -> list[PiecePlan]:
+    """What a run and the parts before it hold of a file, in the order of its steps."""
+    earlier = [] if plan.part is None else plan.part.pieces.get(name, [])
+    own = own_file(run_dir, name)
+    steps = whole_steps(own)
+    return [*earlier, PiecePlan(path=str(own), steps=steps)] if steps else list(earlier)
+
+
+def first_pieces(pieces: Iterable[PiecePlan], steps: int) -> list[PiecePlan]:
+    """What holds the first steps. Pure."""
+    found = []
+    for piece in pieces:
+        taken = min(piece.steps, steps)
+        if taken > 0:
+            found.append(piece.model_copy(update={"steps": taken}))
+        steps -= taken
+    return found
+
+
+def in_run(path: str) -> str:
+    """The path relative to the run directory, of one in a plan whose run directory is not filled in."""
+    return path.removeprefix(f"{RUN_DIR}/")
+
+
+def join_files(run_dir: Path, pieces: Mapping[str, Sequence[PiecePlan]], names: Collection[str] | None = None) -> None:
+    """Put files that join all parts in the places of these files, by default of all; those that are joined stay.
+
+    Raises OSError, ValueError.
+    """
+    for name in pieces if names is None else names:
+        target, moved = run_dir / name, run_dir / PIECES / name
+        if is_joined(target) or (run_dir / f"{name}{PARTIAL}").exists():
+            continue
+        if target.exists():
+            moved.parent.mkdir(parents=True, exist_ok=True)
+            target.rename(moved)
+        own = [BpPiece(moved)] if moved.exists() else []
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            join_bp5([*(BpPiece(Path(each.path), each.steps) for each in pieces[name]), *own], target, run_dir.parent)
+        except (OSError, ValueError):
+            if own:
+                moved.rename(target)
+            raise
+
+
+def joined_inputs(plan_ends: Iterable[EndPlan], run_dir: Path, pieces: Collection[str]) -> list[str]:
+    """The files, relative to the run directory, that a stage reads from their first step on."""
+    found = []
+    for end in plan_ends:
+        name = os.path.relpath(end.path, run_dir)
+        if end.side == "read" and not end.before and name in pieces:
+            found.append(name)
+    return found
