@@ -177,8 +177,11 @@ def main() -> None:
     with stage.open_writer("field") as out:
         for name in ("F", "k", "Du", "Dv", "dt", "noise", "seed"):
             out.attribute(name, getattr(args, name))
-        for step in range(args.steps + 1):
+        state = stage.State(step=0, cells=field.inner)
+        field.inner[...] = state["cells"]
+        for step in range(state["step"], args.steps + 1):
             if step % args.write_every == 0:
+                state.save(step=step, cells=field.inner)
                 with out.step():
                     u, v = np.ascontiguousarray(field.inner)
                     out.write("U", u, shape=shape, start=field.start, lend=True)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
-from workflow.run.cut import Cut, Position, find_cut, live_groups
+from workflow.run.cut import Cut, Reached, SavedState, find_cut, live_groups
 from workflow.run.lifecycle import step
+from workflow.run.restart_positions import Member
 from workflow.run.state.events import RunStarted, StageExited, StageStarted, StreamClosed, StreamOpened
 from workflow.run.state.run_state import RunState, initial_state
 
@@ -38,75 +39,115 @@ def after(plan: Plan, *succeeded: str, steps: int = 20) -> RunState:
     return state
 
 
-def cut(plan: Plan, state: RunState, kept: set[str] | None = None, **positions: Position) -> Cut:
-    return find_cut(plan, state, {name: positions.get(name, Position(0)) for name in state.stages}, kept or set())
+def at(name: str, plan: Plan, done: int | None, *states: int, why: str = "", drops: bool = True) -> Reached:
+    """How far a stage has come: so many steps of its kept streams or of what it reads; it saved a state at these."""
+    ends = plan.stage(name).ends
+    written = [end.stream for end in ends if end.side == "write"]
+    kept = {each: done for each in written if plan.stream(each).is_kept and done is not None}
+    saved = [SavedState({end.stream: step for end in ends}, f"{name}/{step}") for step in states]
+    reads = [end.stream for end in ends if end.side == "read"]
+    positions = [each.steps for each in saved] if states or why else None
+    return Reached(Member(name, reads, written, kept, done or 0, positions, drops), why, saved)
 
 
-def test_stages_that_live_streams_join_begin_at_the_newest_saved_state_that_none_is_behind() -> None:
+def cut(plan: Plan, state: RunState, kept: set[str] | None = None, **reached: Reached) -> Cut:
+    return find_cut(plan, state, {name: reached.get(name, at(name, plan, 0)) for name in state.stages}, kept or set())
+
+
+def begins(found: Cut) -> dict[str, int]:
+    return {name: found.first_step(name) for name in found.positions.begins}
+
+
+def test_a_stage_begins_at_its_newest_state_and_drops_what_its_readers_have() -> None:
     plan = line("sst")
-    sim = Position(None, (0, 10, 20, 30))
-    found = cut(plan, after(plan), sim=sim, xrd=Position(27), keep=Position(25))
-    assert found.first_steps == {"sim": 20, "xrd": 20, "keep": 20}
+    sim = at("sim", plan, None, 30, 20, 10)
+    found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
+    assert begins(found) == {"sim": 20, "xrd": 25, "keep": 25}
+    assert found.positions.ends["sim"] == {"field": 25}
+    assert found.positions.repeated("sim") == {"field": 5}
+    assert found.states == {"sim": "sim/20"}
     assert found.finished == ()
-    assert found.reasons["xrd"] == "keep was at step 25"
+    assert found.reasons == {"sim": "keep was at step 25", "xrd": "keep was at step 25", "keep": ""}
+
+
+def test_a_program_that_writes_all_its_steps_takes_its_readers_along() -> None:
+    plan = line("sst")
+    sim = at("sim", plan, None, 30, 20, 10, drops=False)
+    found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
+    assert begins(found) == {"sim": 20, "xrd": 20, "keep": 25}, "xrd sends keep only what it lacks"
+    assert found.positions.ends["sim"] == {"field": 20}
+    assert found.positions.repeated("xrd") == {"pattern": 5}
+
+
+def test_a_file_that_is_read_while_it_is_written_has_no_gap() -> None:
+    """After a power cut a reader may have had steps that are not in the file."""
+    plan = line("live")
+    sim = at("sim", plan, 22, 30, 20, 10)
+    found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
+    assert begins(found) == {"sim": 20, "xrd": 22, "keep": 25}
+    assert found.positions.ends["sim"] == {"field": 22}
 
 
 def test_simulation_without_a_saved_state_begins_anew_with_all_that_it_feeds() -> None:
     plan = line("sst")
-    found = cut(plan, after(plan), sim=Position(None, (0,), "has saved no state"), xrd=Position(9), keep=Position(9))
+    sim = at("sim", plan, None, why="has saved no state", drops=False)
+    found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 9), keep=at("keep", plan, 0))
     assert found.is_empty
-    assert set(found.reasons.values()) == {"has saved no state"}
+    assert found.reasons["sim"] == "has saved no state"
 
 
 def test_simulation_that_has_written_its_file_is_not_run_again() -> None:
     plan = line("after")
-    found = cut(plan, after(plan, "sim"), {"field"}, xrd=Position(12), keep=Position(11))
+    found = cut(plan, after(plan, "sim"), {"field"}, xrd=at("xrd", plan, 12), keep=at("keep", plan, 11))
     assert found.finished == ("sim",)
-    assert found.first_steps == {"xrd": 11, "keep": 11}, "they are joined by SST"
+    assert begins(found) == {"xrd": 11, "keep": 11}, "they are joined by SST"
     assert not found.is_empty
 
 
 def test_file_between_two_stages_lets_them_begin_at_different_steps() -> None:
     plan = line("after", "after")
-    found = cut(plan, after(plan, "sim", "xrd"), {"field", "pattern"}, keep=Position(4))
-    assert (found.finished, found.first_steps) == (("sim", "xrd"), {"keep": 4})
+    found = cut(plan, after(plan, "sim", "xrd"), {"field", "pattern"}, keep=at("keep", plan, 4))
+    assert (found.finished, begins(found)) == (("sim", "xrd"), {"keep": 4})
 
 
 def test_writer_that_is_done_runs_again_when_its_steps_are_gone_and_somebody_needs_them() -> None:
     plan = line("sst")
-    found = cut(plan, after(plan, "sim"), xrd=Position(7), keep=Position(7), sim=Position(None, (0, 5)))
+    sim = at("sim", plan, None, 5)
+    found = cut(plan, after(plan, "sim"), xrd=at("xrd", plan, 7), keep=at("keep", plan, 7), sim=sim)
     assert found.finished == ()
-    assert found.first_steps == {"sim": 5, "xrd": 5, "keep": 5}
+    assert begins(found) == {"sim": 5, "xrd": 7, "keep": 7}
 
 
 def test_kept_steps_of_a_stream_let_its_readers_go_on_without_the_writer() -> None:
     plan = line("sst")
-    found = cut(plan, after(plan, "sim"), {"field"}, xrd=Position(7), keep=Position(6))
-    assert (found.finished, found.first_steps) == (("sim",), {"xrd": 6, "keep": 6})
+    found = cut(plan, after(plan, "sim"), {"field"}, xrd=at("xrd", plan, 7), keep=at("keep", plan, 6))
+    assert (found.finished, begins(found)) == (("sim",), {"xrd": 6, "keep": 6})
 
 
 def test_reader_that_has_left_early_runs_again_with_its_writer() -> None:
     plan = line("live")
-    found = cut(plan, after(plan, "xrd", "keep"), {"field", "pattern"}, sim=Position(30, (0, 8)), xrd=Position(20))
+    kept = {"field", "pattern"}
+    found = cut(plan, after(plan, "xrd", "keep"), kept, sim=at("sim", plan, 30, 8), xrd=at("xrd", plan, 20))
     assert found.finished == ()
 
 
 def test_stage_that_needs_all_steps_takes_those_joined_to_it_along() -> None:
     plan = line("after")
-    xrd = Position(None, (0,), "needs all steps")
-    found = cut(plan, after(plan, "sim"), {"field"}, xrd=xrd, keep=Position(3))
-    assert found.first_steps == {"xrd": 0, "keep": 0}
+    xrd = at("xrd", plan, None, why="needs all steps", drops=False)
+    found = cut(plan, after(plan, "sim"), {"field"}, xrd=xrd, keep=at("keep", plan, 3))
+    assert begins(found)["xrd"] == 0
     assert found.finished == ("sim",)
 
 
-def test_two_simulations_that_are_joined_begin_at_a_step_where_both_have_saved_their_states() -> None:
+def test_two_simulations_that_are_joined_begin_at_states_that_fit() -> None:
     stages = [
         make_stage("a", ["x"], [make_end("p", "write"), make_end("q", "read")]),
         make_stage("b", ["x"], [make_end("q", "write"), make_end("p", "read")]),
     ]
     plan = make_plan(stages, [make_stream("p", "a", ["b"]), make_stream("q", "b", ["a"])])
-    found = cut(plan, after(plan), a=Position(31, (0, 10, 20, 30)), b=Position(31, (0, 15, 20, 29)))
-    assert found.first_steps == {"a": 20, "b": 20}
+    one, other = at("a", plan, 31, 30, 20, 10), at("b", plan, 31, 29, 20, 15)
+    found = cut(plan, after(plan), a=one, b=other)
+    assert begins(found) == {"a": 20, "b": 20}
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -122,27 +163,33 @@ def test_no_stage_begins_after_what_it_has_done_and_joined_ones_begin_together(s
         stages.append(make_stage(name, ["x"], ends))
     streams = [make_stream(f"x{b}", names[a], [names[b]], way) for a, b, way in joined]
     plan = make_plan(stages, streams)
-    positions: Mapping[str, Position] = {
-        name: Position(
-            draw.randint(0, 9), tuple(sorted({0, *draw.choices(range(10), k=3)})) if draw.random() < 0.4 else None
+    reached: Mapping[str, Reached] = {
+        name: at(
+            name, plan, draw.randint(0, 9), *sorted({*draw.choices(range(10), k=draw.choice([0, 3]))}, reverse=True),
+            drops=draw.random() < 0.7,
         )
         for name in names
-    }
+    }  # fmt: skip
     kept = {stream.name for stream in streams if stream.is_kept and draw.random() < 0.7}
     state = after(plan, *[name for name in names if draw.random() < 0.5])
-    found = find_cut(plan, state, positions, kept)
-    assert {*found.finished} | {*found.first_steps} == {*names} and not {*found.finished} & {*found.first_steps}
-    for name, first in found.first_steps.items():
-        position = positions[name]
-        assert first <= (position.done or 0)
-        assert position.starts is None or first in position.starts
+    found = find_cut(plan, state, reached, kept)
+    positions = found.positions
+    assert {*found.finished} | {*positions.begins} == {*names} and not {*found.finished} & {*positions.begins}
+    for name, first in positions.begins.items():
+        member = reached[name].member
+        assert member.states is None or first in [*member.states, dict.fromkeys(first, 0)]
+        assert all(first[stream] <= steps for stream, steps in member.kept.items())
     for stream in streams:
         (reader,) = stream.readers
         if stream.writer in found.finished and reader not in found.finished:
             assert stream.name in kept, "its steps are there"
         if stream.writer not in found.finished:
             assert reader not in found.finished
+            begins_at, goes_on = (each[stream.writer][stream.name] for each in (positions.begins, positions.ends))
+            assert begins_at <= goes_on, "what is written again is dropped"
+            assert goes_on <= reached[stream.writer].member.kept.get(stream.name, 9), "no step is missing in the file"
             if stream.coupling == "live":
-                assert found.first_steps[stream.writer] == found.first_steps[reader]
-    groups = live_groups(plan, list(found.first_steps))
-    assert sorted(name for group in groups for name in group) == sorted(found.first_steps)
+                assert goes_on == positions.begins[reader][stream.name], "the reader gets the next step that it lacks"
+            assert reached[stream.writer].member.drops or begins_at == goes_on
+    groups = live_groups(plan, list(positions.begins))
+    assert sorted(name for group in groups for name in group) == sorted(positions.begins)

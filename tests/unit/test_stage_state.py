@@ -23,7 +23,7 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StageSe
     monkeypatch.setattr(open_streams, "_opened_ends", {})
     (tmp_path / "stages/sum").mkdir(parents=True)
     ends = (StreamEnd("field", "field", "read", "BP5", str(tmp_path / "field.bp")),)
-    made = StageSettings("sum", 1, run_dir=str(tmp_path), ends=ends, restarts=True)
+    made = StageSettings("sum", 1, run_dir=str(tmp_path), ends=ends, restarts=True, save_every_s=0.0)
     monkeypatch.setattr(settings, "_current", made)
     yield made
 
@@ -92,12 +92,45 @@ def test_what_cannot_be_saved_is_refused(attempt: StageSettings, value: object) 
     assert read_states(folder(attempt)) == []
 
 
-@pytest.mark.parametrize("restarts", [True, False])
-def test_nothing_is_written_where_nothing_reads_it(attempt: StageSettings, restarts: bool) -> None:
-    made = replace(attempt, restarts=False) if not restarts else StageSettings()
-    settings.use(made)
+def test_nothing_is_saved_by_hand(attempt: StageSettings) -> None:
+    settings.use(StageSettings())
     stage.State(n=1).save()
     assert not folder(attempt).exists()
+
+
+def test_where_no_state_is_asked_for_the_folder_says_that_there_would_be_one(attempt: StageSettings) -> None:
+    settings.use(replace(attempt, save_every_s=None))
+    state = stage.State(n=1)
+    assert not state.is_due()
+    state.save()
+    assert list(folder(attempt).iterdir()) == []
+
+
+def test_states_are_saved_at_most_so_often(attempt: StageSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    settings.use(replace(attempt, save_every_s=60.0))
+    state = stage.State(n=0)
+    saved = []
+    for second in range(0, 200, 10):
+        now[0] = 100.0 + second
+        begin(replace(attempt, save_every_s=60.0), second)
+        state.save(n=second)
+        saved.append(state["n"])
+    assert sorted({*saved}) == [0, 60, 120, 180]
+    assert [each.steps["field"] for each in read_states(folder(attempt))] == [180, 120]
+
+
+def test_a_state_is_saved_when_the_run_is_to_be_stopped(
+    attempt: StageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.use(replace(attempt, save_every_s=3600.0))
+    state = stage.State(n=0)
+    assert not state.is_due()
+    monkeypatch.setattr("workflow.stage.api.state.stop_requested", lambda: True)
+    assert state.is_due()
+    state.save()
+    assert len(read_states(folder(attempt))) == 1
 
 
 @pytest.mark.parametrize("how", ["short", "changed", "gone", "record", "version"])

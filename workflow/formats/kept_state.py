@@ -8,6 +8,8 @@ it. The stage writes these, the supervisor decides by them at which step an atte
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +19,8 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 
 STATE_DIR = "state"
+# Values that all attempts of a stage share, and all parts of a run from where they go on.
+ONCE_FILE = "once.json"
 STATE_VERSION = 1
 VERSION_KEY = "state_version"
 # Of larger states only the sizes of the files are looked at before the attempt; it checks what it reads itself.
@@ -85,6 +89,22 @@ def checksum(path: Path) -> int:
         while data := file.read(_CHUNK):
             found = zlib.crc32(data, found)
     return found
+
+
+def link_state(record: Path, folder: Path) -> None:
+    """Put a state, by its record, into another folder as well, without a copy where the file system can.
+
+    Raises OSError, and ValueError where the record is damaged.
+    """
+    state = _read_record(record)
+    if state is None:
+        raise ValueError(f"{record} is damaged")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in [*(each.name for each in state.files), record.name]:
+        try:
+            os.link(record.parent / name, folder / name)
+        except OSError:
+            shutil.copyfile(record.parent / name, folder / name)
 
 
 def remove_state(folder: Path, state: KeptState) -> None:

@@ -81,6 +81,8 @@ class StageSettings:
     stops_itself: bool = False
     # Whether it is started again when it fails: the files that it leaves behind then are not at their end.
     restarts: bool = False
+    # At most so often it saves its state, for a later attempt or part of the run; None: never.
+    save_every_s: float | None = None
 
     @property
     def by_hand(self) -> bool:
@@ -111,7 +113,7 @@ def read_stage_file(path: Path) -> StageSettings:
         return StageSettings(
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
-            data.get("restarts", False),
+            data.get("restarts", False), data.get("save_every_s"),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

@@ -80,6 +80,11 @@ def work_dir(stage: str) -> str:
     return f"{stage_dir(stage)}/work"
 
 
+def checkpoint_path(stage: str, files: str) -> str:
+    """Where a program finds the checkpoint at which it begins. `files`: how it calls those that it writes, with `*`."""
+    return f"{stage_dir(stage)}/checkpoint{files.partition('*')[2]}"
+
+
 def stream_path(stream: str, name_inside: str, suffix: str) -> str:
     """What ADIOS2 opens. `name_inside` is that of the file where the stream is a directory with files; mostly empty."""
     below = f"/{name_inside}" if name_inside else ""

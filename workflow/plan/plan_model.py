@@ -188,10 +188,29 @@ class RestartPlan(PlanPart):
     from_start: bool = Field(description="whether they read from the first step again, as one of them must")
 
 
+class CheckpointPlan(PlanPart):
+    """What a stage saves, so that a later part of the run can begin there."""
+
+    rare: ClassVar[tuple[str, ...]] = ("files", "every", "first", "again", "program")
+    every_s: float = Field(description="of a program that uses workflow.stage: it saves its state at most so often")
+    files: str = Field("", description="of another program: where it writes them; `*` is the number of its own step")
+    every: int = Field(0, description="it writes a step of its streams after so many of its own")
+    first: int = Field(0, description="how many steps it writes before its first own step")
+    again: bool = Field(False, description="whether it writes the step at which it begins again")
+    program: list[str] = Field(
+        default_factory=list, description="argv, without the launcher, of a program that begins at a checkpoint"
+    )
+
+    def steps_before(self, number: int) -> int:
+        """How many steps of a stream there are when the program, begun at its own step `number`, writes its first."""
+        written = number // self.every + self.first
+        return written - 1 if self.again and number % self.every == 0 else written
+
+
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
-    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart", "from_start", "kept_files")
+    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart", "checkpoint", "from_start", "kept_files")
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -229,6 +248,7 @@ class StagePlan(PlanPart):
         False, description="whether the run succeeds without it: a tap, the relay of taps only, or `on_failure: ignore`"
     )
     restart: RestartPlan | None = Field(None, description="None: when it fails the run is stopped")
+    checkpoint: CheckpointPlan | None = Field(None, description="None: it saves nothing for a later part of the run")
     from_start: str = Field(
         "",
         description="why it begins with the first step when its run goes on in another part; empty: it need not",
@@ -342,8 +362,15 @@ class PiecePlan(PlanPart):
 class PartPlan(PlanPart):
     """The run goes on where an earlier one has ended: what there is of it already."""
 
+    rare: ClassVar[tuple[str, ...]] = ("states", "unused")
     number: int = Field(description="of this part, counted from 1, the run with which all began")
     run: str = Field(description="the directory of the part before")
+    states: dict[str, str] = Field(
+        default_factory=dict, description="stage → what it has saved, a file in an earlier part, from which it goes on"
+    )
+    unused: dict[str, list[str]] = Field(
+        default_factory=dict, description="stage → what it had saved, from which a part has failed to go on"
+    )
     finished: dict[str, dict[str, int]] = Field(
         description="stage that is not started again → stream → the steps that it has written or read"
     )
@@ -382,6 +409,10 @@ class Plan(PlanPart):
     part: PartPlan | None = Field(None, description="None: the run does not go on with an earlier one")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
+
+    def may_restart(self, name: str) -> bool:
+        """Whether a stage is started again when it or another one fails."""
+        return any(each.restart is not None and name in each.restart.stages for each in self.stages)
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""

@@ -48,36 +48,30 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
     if any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None):
         return Beginning()
     members = [_member(run_dir, state, name) for name in stages]
-    begins = find_positions(members)
-    ends, repeated = {name: dict(steps) for name, steps in begins.items()}, dict[str, dict[str, int]]()
-    for each in members:
-        arrived = {
-            stream: min((begins[other.name][stream] for other in members if stream in other.reads), default=0)
-            for stream in each.passed
-        }
-        for stream, there in {**each.kept, **arrived}.items():
-            ends[each.name][stream] = max(there, begins[each.name][stream])
-            if again := ends[each.name][stream] - begins[each.name][stream]:
-                repeated.setdefault(each.name, {})[stream] = again
-    first = min((begins[each.name][stream] for each in members for stream in each.reads), default=0)
+    found = find_positions(members)
+    first = min((found.begins[each.name][stream] for each in members for stream in each.reads), default=0)
     other = {
-        name: steps for name, found in ends.items()
-        if (steps := {stream: step for stream, step in found.items() if step != first})
+        name: steps for name, ends in found.ends.items()
+        if (steps := {stream: step for stream, step in ends.items() if step != first})
     }  # fmt: skip
+    repeated = {each.name: again for each in members if (again := found.repeated(each.name))}
     return Beginning(first, other, repeated)
 
 
 def _member(run_dir: Path, state: RunState, name: str) -> Member:
     plan = state.plan.stage(name)
+    reads = [end.stream for end in plan.ends if end.side == "read"]
     written = [end for end in plan.ends if end.side == "write"]
+    states = _states(stage_dir(run_dir, name) / STATE_DIR, {end.stream for end in plan.ends})
     kept = {end.stream: _whole_steps(end) for end in written if state.plan.stream(end.stream).is_kept}
     return Member(
         name,
-        reads=[end.stream for end in plan.ends if end.side == "read"],
+        reads=reads,
         passed=[end.stream for end in written if end.stream not in kept],
         kept=kept,
         finished=min((end.steps for end in state.ends_of(name)), default=0),
-        states=_states(stage_dir(run_dir, name) / STATE_DIR, {end.stream for end in plan.ends}),
+        # What reads nothing can begin only where it has saved a state, or anew.
+        states=[] if states is None and not reads else states,
     )
 
 

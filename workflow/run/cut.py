@@ -1,63 +1,87 @@
 """Where the next part of a run begins: which stages are done, and at which step the others go on. Pure.
 
-Stages that live streams join must begin at the same step, because nothing joins a step that one has written to a reader
-that wants an earlier one. That step is the newest one that all of them can begin at: a stage that reads can begin at
-any step up to the first that it has not finished, a simulation where it has saved its state, or at the first step.
+What two stages send each other while both run, no part has: so those that live streams join begin at steps that fit
+together. What is kept of a stream is the beginning of what the next part writes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from workflow.plan.plan_model import Plan, StreamPlan
+from workflow.run.restart_positions import Member, Positions, find_positions
 from workflow.run.state.run_state import RunState
 
 
 @dataclass(frozen=True)
-class Position:
-    """How far a stage has come.
+class SavedState:
+    """What a stage has saved: stream → the steps that belong to it; `path`: of the file by which it is found."""
 
-    `done`: the steps that it has finished; None: it does not limit where the others begin. `starts`: the steps at which
-    it can begin, oldest first; None: at each one up to `done`. `why`: what decides that, for people.
+    steps: Mapping[str, int]
+    path: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a stage has come: the steps that are kept and that it has finished, the states that it has saved.
+
+    `why`: what decides where it begins, for people. `saved`: the states of `member`, in the same order.
     """
 
-    done: int | None
-    starts: tuple[int, ...] | None = None
+    member: Member
     why: str = ""
+    saved: Sequence[SavedState] = ()
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What fits together: `finished` stages are not started again, each other one begins at its first step."""
+    """What fits together: `finished` stages are not started again, each other one has its positions.
+
+    `states`: stage → the file of the state from which it goes on. `reasons`: what decides where a stage begins, for
+    people.
+    """
 
     finished: tuple[str, ...] = ()
-    first_steps: Mapping[str, int] = field(default_factory=dict)
+    positions: Positions = field(default_factory=lambda: Positions({}, {}))
+    states: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the run can be used: all begins with the first step."""
-        return not self.finished and not any(self.first_steps.values())
+        return not self.finished and not any(self.first_step(name) for name in self.positions.begins)
+
+    def first_step(self, stage: str) -> int:
+        """The first step that a stage reads or, where it reads none, writes."""
+        return max(self.positions.begins[stage].values(), default=0)
 
 
-def find_cut(plan: Plan, state: RunState, positions: Mapping[str, Position], kept: Collection[str]) -> Cut:
+def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: Collection[str]) -> Cut:
     """The cut of a run that has ended.
 
     Args:
         plan: of the next part, with the streams and stages of the run.
         state: the last one of the run.
-        positions: stage → how far it has come.
+        reached: stage → how far it has come.
         kept: the streams all of whose steps can be read again, from their files or their spools.
     """
     finished = _finished(plan, state, kept)
-    first_steps: dict[str, int] = {}
+    begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
     reasons: dict[str, str] = {}
     for group in live_groups(plan, [stage.name for stage in plan.stages if stage.name not in finished]):
-        step, why = _first_step({name: positions[name] for name in group})
-        first_steps |= dict.fromkeys(group, step)
-        reasons |= dict.fromkeys(group, why)
-    return Cut(tuple(stage.name for stage in plan.stages if stage.name in finished), first_steps, reasons)
+        members = [reached[name] for name in group]
+        found = find_positions([each.member for each in members])
+        begins |= found.begins
+        ends |= found.ends
+        reasons |= {name: _reason(reached[name].member, members, found) for name in group}
+    done = tuple(stage.name for stage in plan.stages if stage.name in finished)
+    states = {
+        name: path
+        for name, steps in begins.items()
+        if (path := next((each.path for each in reached[name].saved if each.steps.items() <= steps.items()), ""))
+    }
+    return Cut(done, Positions(begins, ends), states, reasons)
 
 
 def _finished(plan: Plan, state: RunState, kept: Collection[str]) -> set[str]:
@@ -88,19 +112,12 @@ def live_groups(plan: Plan, names: Collection[str]) -> list[list[str]]:
     return [[stage.name for stage in plan.stages if stage.name in group] for group in groups.values()]
 
 
-def _first_step(positions: Mapping[str, Position]) -> tuple[int, str]:
-    """The newest step at which all of a group can begin, and what decides that."""
-    limits = {name: position.done for name, position in positions.items() if position.done is not None}
-    last = min(limits.values(), default=None)
-    slowest = next((name for name in limits if limits[name] == last), "")
-    starts = [position.starts for position in positions.values() if position.starts is not None]
-    if not starts:
-        return last or 0, positions[slowest].why if slowest else ""
-    common = set(starts[0]).intersection(*starts[1:]) | {0}
-    step = max(each for each in common if last is None or each <= last)
-    chooser = next(name for name, position in positions.items() if position.starts is not None)
-    newest = max(common)
-    why = positions[chooser].why
-    if step < newest:
-        why = f"{slowest} {positions[slowest].why}" if positions[slowest].why else f"{slowest} was at step {last}"
-    return step, why
+def _reason(member: Member, group: Collection[Reached], found: Positions) -> str:
+    """What decides where a stage begins: what it has saved, or another stage, which was not so far."""
+    alone = {each.member.name: find_positions([replace(each.member, passed=())]).begins for each in group}
+    newest = {name: max(steps[name].values(), default=0) for name, steps in alone.items()}
+    own = next(each.why for each in group if each.member is member)
+    if max(found.begins[member.name].values(), default=0) >= newest[member.name]:
+        return own
+    slowest = min((name for name in newest if name != member.name), key=lambda name: newest[name], default="")
+    return f"{slowest} was at step {newest[slowest]}" if slowest else own

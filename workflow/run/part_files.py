@@ -7,12 +7,15 @@ joins the steps of all parts takes its place: its data are links. Earlier parts 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from workflow.formats.bp_index import read_index
 from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
-from workflow.plan.plan_model import RUN_DIR, EndPlan, PiecePlan, Plan
+from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
+from workflow.plan.placeholders import checkpoint_path, stage_dir
+from workflow.plan.plan_model import RUN_DIR, EndPlan, PartPlan, PiecePlan, Plan
 
 # Hidden: what is in it is seen through the files that join the parts.
 PIECES = ".pieces"
@@ -54,6 +57,22 @@ def first_pieces(pieces: Iterable[PiecePlan], steps: int) -> list[PiecePlan]:
 def in_run(path: str) -> str:
     """The path relative to the run directory, of one in a plan whose run directory is not filled in."""
     return path.removeprefix(f"{RUN_DIR}/")
+
+
+def link_states(run_dir: Path, plan: Plan, part: PartPlan) -> None:
+    """Put what the stages go on with where they look for it: the state that each had saved, and the values that all
+    parts share. Raises OSError, ValueError."""
+    for name, path in part.states.items():
+        folder, checkpoint = run_dir / in_run(stage_dir(name)), plan.stage(name).checkpoint
+        if checkpoint is not None and checkpoint.files:
+            (run_dir / in_run(checkpoint_path(name, checkpoint.files))).symlink_to(path)
+        else:
+            link_state(Path(path), folder / STATE_DIR)
+    for stage in plan.stages:
+        shared = Path(part.run, in_run(stage_dir(stage.name)), ONCE_FILE)
+        goes_on = stage.name not in part.finished and any(end.first_step for end in stage.ends)
+        if goes_on and shared.exists():
+            shutil.copyfile(shared, run_dir / in_run(stage_dir(stage.name)) / ONCE_FILE)
 
 
 def join_files(run_dir: Path, pieces: Mapping[str, Sequence[PiecePlan]], names: Collection[str] | None = None) -> None:

@@ -1,8 +1,9 @@
-"""At which step each stage of a unit begins that is started again together. Pure.
+"""At which step each stage of a unit begins that goes on together. Pure.
 
 A stage that keeps no state can begin at any step; one that keeps a state between its steps only where it has saved one,
 or at its first step. What a stage writes again that its readers have already, or that is in a file, is dropped when it
-is written: so a stage may begin before the others, but not after them.
+is written: so a stage may begin before the others, but not after them. A program that does not drop what it writes
+again takes its readers along to the step at which it begins.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ class Member:
 
     Args:
         kept: stream that it writes → the steps that are kept of it, whole.
-        passed: the streams that it writes of which nothing is kept, so that their readers are members too.
+        passed: the streams that it writes whose readers, members too, get no step from before they begin.
         reads: the streams that it reads.
         finished: how many steps it has read, if it writes nothing.
         states: stream → steps of each state that it has saved, the newest first; None: it keeps no state.
+        drops: whether it drops what it writes again.
     """
 
     name: str
@@ -32,15 +34,48 @@ class Member:
     kept: Mapping[str, int] = field(default_factory=dict)
     finished: int = 0
     states: Sequence[Mapping[str, int]] | None = None
+    drops: bool = True
 
     @property
     def streams(self) -> list[str]:
         """All that it reads and writes."""
-        return [*self.reads, *self.passed, *self.kept]
+        return list(dict.fromkeys([*self.reads, *self.passed, *self.kept]))
 
 
-def find_positions(members: Sequence[Member]) -> dict[str, dict[str, int]]:
-    """Stage → stream → the step at which the program begins there: the latest ones that fit together."""
+@dataclass(frozen=True)
+class Positions:
+    """Where the stages of a unit go on.
+
+    `begins`: stage → stream → the step at which its program begins. `ends`: stage → stream → the step at which the
+    stream goes on there. They differ by what the program writes again, which is dropped.
+    """
+
+    begins: Mapping[str, Mapping[str, int]]
+    ends: Mapping[str, Mapping[str, int]]
+
+    def repeated(self, stage: str) -> dict[str, int]:
+        """Stream → how many steps the stage writes again, where it does."""
+        begins = self.begins[stage]
+        return {stream: again for stream, step in self.ends[stage].items() if (again := step - begins[stream])}
+
+
+def find_positions(members: Sequence[Member]) -> Positions:
+    """The latest positions of the members of a unit that fit together."""
+    begins = _find_begins(members)
+    ends = {name: dict(steps) for name, steps in begins.items()}
+    for each in members:
+        arrived = {
+            stream: min(steps)
+            for stream in each.passed
+            if (steps := [begins[other.name][stream] for other in members if stream in other.reads])
+        }
+        for stream, there in {**each.kept, **arrived}.items():
+            if each.drops:
+                ends[each.name][stream] = max(there, begins[each.name][stream])
+    return Positions(begins, ends)
+
+
+def _find_begins(members: Sequence[Member]) -> dict[str, dict[str, int]]:
     found = {each.name: _newest(each) for each in members}
     changed = True
     while changed:
@@ -48,9 +83,8 @@ def find_positions(members: Sequence[Member]) -> dict[str, dict[str, int]]:
         for writer in members:
             for stream in writer.passed:
                 readers = [each for each in members if stream in each.reads]
-                if not readers:
-                    continue
-                limit = min(found[each.name][stream] for each in readers)
+                limits = [found[each.name][stream] for each in (readers if writer.drops else [writer, *readers])]
+                limit = min([*limits, writer.kept.get(stream, _ANY)], default=_ANY)
                 for each in (writer, *readers):
                     if found[each.name][stream] > limit:
                         found[each.name] = _not_after(each, found[each.name], stream, limit)

@@ -87,6 +87,10 @@ class Filler:
         self._notes = notes
         self._problems = notes.problems
 
+    def with_values(self, more: Mapping[str, str]) -> Filler:
+        """As this one, with more placeholders."""
+        return Filler(self._stage, {**self._values, **more}, self._files, self._notes)
+
     def fill(self, key: str, text: str) -> str:
         """`text` as a plan string. What is wrong is noted at `key`."""
         for written, name in mistaken_names(text):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.formatting import plural
-from workflow.plan.placeholders import literal_all, stage_dir, work_dir
-from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
+from workflow.plan.placeholders import checkpoint_path, literal_all, stage_dir, work_dir
+from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
@@ -23,7 +23,7 @@ from workflow.redaction import FILE, VARIABLE
 from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
 from workflow.spec.file_formats import chosen_format
-from workflow.spec.models.pipeline import Secret, SubmittersVariable
+from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal, scalar_text
 
@@ -55,7 +55,8 @@ def to_stage_plan(
     problems = notes.problems
     filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, notes)
     parameters = _parameters(stage, filler, problems)
-    program = [*_program(stage, values, filler, problems), *picongpu_arguments(ends)]
+    openpmd = picongpu_arguments(ends)
+    program = [*_program(stage, values, filler, problems), *openpmd]
     configs = config_files(ends)
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", memory.why)
@@ -84,9 +85,30 @@ def to_stage_plan(
         added=stage.role,
         optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
         restart=restart,
+        checkpoint=_checkpoint(stage, values, filler, openpmd, problems),
         from_start=from_start,
         kept_files=_kept_files(stage, parameters),
         observed="metrics" if stage.spec.uses_stage else "evidence",
+    )
+
+
+def _checkpoint(
+    stage: DeclaredStage, values: Mapping[str, str], filler: Filler, more: Sequence[str], problems: Problems
+) -> CheckpointPlan | None:
+    """What a stage saves. `more`: arguments that wf adds to its command."""
+    declared = stage.spec.checkpoint
+    if declared is None:
+        return None
+    if declared.files is None or declared.outputs is None:
+        return CheckpointPlan(every_s=declared.every)
+    again = filler.with_values({"checkpoint.path": checkpoint_path(stage.name, declared.files)})
+    return CheckpointPlan(
+        every_s=declared.every,
+        files=f"{work_dir(stage.name)}/{literal(declared.files.removeprefix('./'))}",
+        every=declared.outputs.every,
+        first=declared.outputs.first,
+        again=declared.outputs.again,
+        program=[*_argv(stage, "checkpoint.command", declared.command or [], values, again, problems), *more],
     )
 
 
@@ -128,15 +150,27 @@ def _file_parameters(stage: DeclaredStage) -> dict[str, Side]:
 def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, problems: Problems) -> list[str]:
     if stage.component is not None and stage.component_dir is not None:
         return [values["wf.python"], literal(str(stage.component_dir / stage.component.program))]
-    words = [scalar_text(word) for word in stage.spec.command or []]
-    argv = [filler.fill(f"stages.{stage.name}.command[{index}]", word) for index, word in enumerate(words)]
+    return _argv(stage, "command", stage.spec.command or [], values, filler, problems)
+
+
+def _argv(
+    stage: DeclaredStage,
+    key: str,
+    command: Sequence[Scalar],
+    values: Mapping[str, str],
+    filler: Filler,
+    problems: Problems,
+) -> list[str]:
+    """A command of a stage with its placeholders filled. Notes what is wrong with it at `key` of the stage."""
+    words = [scalar_text(word) for word in command]
+    argv = [filler.fill(f"stages.{stage.name}.{key}[{index}]", word) for index, word in enumerate(words)]
     if "/" in words[0] and not argv[0].startswith(("/", RUN_DIR)):
         argv[0] = f"{values['pipeline.dir']}/{argv[0].removeprefix('./')}"
     found = executed([argv[0], *words[1:]]) if is_interpreter(argv[0]) else None
     script = words[found.word] if found is not None and found.kind == "script" else ""
     if found is not None and _SCRIPT.fullmatch(script) and script not in stage.sources:
         problems.add(
-            f"stages.{stage.name}.command[{found.word}]",
+            f"stages.{stage.name}.{key}[{found.word}]",
             f"`{script}` is not there: every stage runs in its own, new directory",
             f"write `${{{{ pipeline.dir }}}}/{PurePosixPath(script)}` for the file beside the pipeline file",
         )

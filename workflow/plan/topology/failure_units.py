@@ -114,7 +114,7 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     if stage.component is not None and stage.component.state is None:
         what = "simulation" if stage.component.kind == "simulation" else "component"
         return f"runs {what} `{stage.component.component}`, which cannot go on where it was", stop
-    if not read:
+    if not read and not stage.spec.uses_stage:
         return "reads no stream, so that wf does not know where it was", stop
     for stream in read:
         if has_spool(stream.spec, stream.engine) and stream.spec.queue.when_full == "discard":

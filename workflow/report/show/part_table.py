@@ -11,7 +11,8 @@ from workflow.run.cut import Cut
 def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int]) -> str:
     """`part 2 of RUN`, and each stage with the step at which it begins."""
     rows = [(name, "done", "") for name in cut.finished]
-    for name, step in cut.first_steps.items():
+    for name in cut.positions.begins:
+        step = cut.first_step(name)
         lost = max(0, reached[name] - step)
         why = [cut.reasons[name]] if cut.reasons[name] else []
         rows.append((name, f"step {step}", "; ".join([*why, *([f"{plural(lost, 'step')} again"] if lost else [])])))

@@ -27,7 +27,7 @@ from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
-from workflow.run.part_files import in_run, join_files
+from workflow.run.part_files import in_run, join_files, link_states
 from workflow.run.part_record import PartRecord, write_part
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
@@ -219,6 +219,7 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
     if provenance is not None:
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
     if plan.part is not None:
+        link_states(directory, plan, plan.part)
         join_files(directory, plan.part.pieces, _finished_files(plan))
         write_part(directory, PartRecord(plan.part.number, plan.part.run))
     # Last: a directory with a plan is whole.
@@ -260,7 +261,8 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         ends=stage_ends(stage),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
-        restarts=any(each.restart and stage.name in each.restart.stages for each in plan.stages),
+        restarts=plan.may_restart(stage.name),
+        save_every_s=_save_every_s(stage, plan),
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
@@ -273,6 +275,13 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         _make_private(Path(place), executable=False).write_bytes(text.encode())
     for place, original in stage.copies.items():
         shutil.copyfile(original, _make_private(Path(place), executable=os.access(original, os.X_OK)))
+
+
+def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
+    """How often a stage saves its state: as declared; else each time that it asks, where it may be started again."""
+    if stage.checkpoint is not None:
+        return stage.checkpoint.every_s
+    return 0.0 if plan.may_restart(stage.name) else None
 
 
 def stage_ends(stage: StagePlan) -> tuple[StreamEnd, ...]:

@@ -16,6 +16,7 @@ from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.stage_policies import (
     NAMELESS,
     AggregationPolicy,
+    Checkpoint,
     Compression,
     Dialect,
     FailureRule,
@@ -25,6 +26,7 @@ from workflow.spec.models.stage_policies import (
     dialect_of,
 )
 from workflow.spec.models.units import Duration, Size
+from workflow.spec.models.units import Scalar as Scalar
 from workflow.spec.models.units import Spec as Spec
 from workflow.sst_transports import Transport
 
@@ -36,7 +38,6 @@ EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
 # The site is chosen by where wf runs.
 AUTO_SITE = "auto"
-Scalar = bool | int | float | str
 # Figure of the report → condition, of which workflow.spec.expectations knows all.
 Expectations = dict[str, Any]
 ProofPolicy = Literal["strict", "warn", "off"]
@@ -248,6 +249,12 @@ class StageSpec(Spec):
         description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
     )
 
+    checkpoint: Checkpoint | None = Field(
+        None,
+        description="what the program saves, so that a run that has ended goes on there by `wf resume` (default: a "
+        "stage that saves its state does so only for `on_failure: restart`)",
+    )
+
     @property
     def uses_stage(self) -> bool:
         """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
@@ -270,6 +277,12 @@ class StageSpec(Spec):
             raise ValueError("with is for a component; put the arguments of a command into the command")
         if self.command == []:
             raise ValueError("the command is empty; write `command: [PROGRAM, ARGUMENT]`")
+        if self.checkpoint is not None and self.uses_stage and self.checkpoint.files is not None:
+            raise ValueError(
+                "checkpoint.files is for programs without workflow.stage; keep `checkpoint: {every: 60 s}`"
+            )
+        if self.checkpoint is not None and not self.uses_stage and self.checkpoint.files is None:
+            raise ValueError("the program is no workflow.stage program; add `files`, `outputs` and `command`")
         return self
 
 

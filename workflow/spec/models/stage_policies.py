@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
-from workflow.spec.models.units import Duration, Size, Spec
+from workflow.spec.models.units import Duration, Scalar, Size, Spec
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
@@ -198,6 +198,62 @@ class _OrRuleWord:
 
 
 FailureRuleOrWord = Annotated[FailureRule, BeforeValidator(_rule_word), _OrRuleWord()]
+
+
+class CheckpointOutputs(Spec):
+    """How many steps the streams of a program have when it writes a checkpoint."""
+
+    every: int = Field(ge=1, description="of its own steps: it writes a step of its streams after so many")
+    first: int = Field(1, ge=0, le=1, description="1: it writes a step before its first own step, too; 0: it does not")
+    again: bool = Field(
+        False,
+        description="whether a program that begins at a checkpoint writes the step of that moment again, if it is one "
+        "that it writes (LAMMPS does)",
+    )
+
+
+class Checkpoint(Spec):
+    """What a program saves from time to time, so that the next part of its run can begin there."""
+
+    every: Duration = Field(
+        60.0,
+        examples=["10 min"],
+        description="of a program that saves its state by workflow.stage: at most so often",
+    )
+    files: str | None = Field(
+        None,
+        examples=["restart.*"],
+        description="of any other program: the checkpoints that it writes, a file or folder each, in the directory of "
+        "the stage; `*` stands for the number of the program's own step",
+    )
+    outputs: CheckpointOutputs | None = Field(
+        None, description="with `files`: which steps of its streams a checkpoint has behind it"
+    )
+    command: list[Scalar] | None = Field(
+        None, description="with `files`: how the program is started from one, `${{ checkpoint.path }}`"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Checkpoint:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        if self.files is None:
+            if self.command is not None or self.outputs is not None:
+                raise ValueError("files is missing; add the checkpoints that the program writes: `files: restart.*`")
+            return self
+        if "*" not in self.files.rpartition("/")[2] or self.files.count("*") > 1 or self.files.startswith(("/", "..")):
+            raise ValueError(
+                f"`{self.files}` must be a path in the directory of the stage; its name has one `*`, the step; "
+                "for example `files: restart.*`"
+            )
+        if not self.command:
+            raise ValueError(
+                "command is missing; say how the program goes on: `command: [PROGRAM, ${{ checkpoint.path }}]`"
+            )
+        if self.outputs is None:
+            raise ValueError("outputs is missing; say how often a step is written: `outputs: {every: 100}`")
+        if "every" in self.model_fields_set:
+            raise ValueError("every is for programs that use workflow.stage; remove it: this one writes on its own")
+        return self
 
 
 # Dialects: the formats in which wf passes engines to programs of the user, and the file names that imply them.

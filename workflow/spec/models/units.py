@@ -41,6 +41,7 @@ def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
     return number
 
 
+Scalar = bool | int | float | str  # what YAML has for one value
 Duration = Annotated[
     float,
     BeforeValidator(to_seconds),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workflow.formats.kept_state import (
+    ONCE_FILE,
     STATE_DIR,
     KeptState,
     StateFile,
@@ -25,17 +27,20 @@ from workflow.formats.kept_state import (
 from workflow.replace_file import replace_file
 from workflow.stage import settings
 from workflow.stage.api.open_streams import steps_of_streams
+from workflow.stage.api.stopping import stop_requested
 from workflow.stage.ranks import communicator, rank, size
 from workflow.stage.stage_errors import StageError
 
-ONCE_FILE = "once.json"
 _OTHERS = "wf.json"  # in the file of a rank: the values that are no arrays
+# The newest may be damaged.
+_LEAST_KEPT = 2
 # A reader of a live stream may be so many steps behind, beside those in its queue: an attempt begins before those.
-_LEAST_KEPT = 4
+_MOST_BEHIND = 4
 
 
 class State(dict[str, Any]):
-    """What a program adds up over its steps: a mapping from names to values, which a later attempt finds as it was.
+    """What a program needs to go on where it was: a mapping from names to values, which the next attempt of the stage,
+    or the next part of the run, finds as it was.
 
     >>> state = stage.State(total=np.zeros(64), largest=0.0)
     >>> for step in field:
@@ -45,7 +50,9 @@ class State(dict[str, Any]):
     ...     state.save()
 
     Create it after the streams are opened and before the loop, with the values at the first step. In an attempt that
-    goes on at a later step it has the values that were saved there. Values are NumPy arrays, or what JSON has: numbers,
+    goes on at a later step it has the values that were saved there. It is saved where the pipeline says so: by
+    `checkpoint: {every: 60 s}` of the stage at most so often, and when the run is stopped; by `on_failure: restart`
+    each time. Values are NumPy arrays, or what JSON has: numbers,
     texts, lists and mappings. Each rank has its own state. Collective over the ranks.
 
     Raises StageError when the state of the step at which this attempt begins cannot be read, or has other names.
@@ -55,23 +62,39 @@ class State(dict[str, Any]):
         super().__init__(initial)
         current = settings.current()
         self._folder = Path(current.run_dir) / "stages" / current.stage / STATE_DIR
-        # By hand, or in a stage that is never started again, nothing reads a state.
-        self._is_kept = bool(current.run_dir) and current.restarts
+        self._every_s = current.save_every_s
+        self._last_s = time.monotonic()
+        self._due = False
         self._number = 0
         self._kept: list[KeptState] = []  # on rank 0: those on disk, the oldest first
-        if self._is_kept:
+        if current.run_dir:
             self._restore(initial)
 
-    def save(self) -> None:
+    def is_due(self) -> bool:
+        """Whether `save()` would save now: for values that take time to collect. Collective over the ranks."""
+        if self._every_s is None:
+            return False
+        if not self._due:
+            self._due = self._every_s == 0 or self._has_passed() or stop_requested()
+        return self._due
+
+    def _has_passed(self) -> bool:
+        """Whether the time since the last state has passed, on rank 0."""
+        passed, comm = time.monotonic() - self._last_s >= (self._every_s or 0), communicator()
+        return passed if comm is None else bool(comm.bcast(passed))
+
+    def save(self, **values: Any) -> None:
         """Save the values, as those that belong to all steps read and written so far. Collective over the ranks.
 
-        Call it at the end of the loop over the steps, when the step is written; each time, or every n-th: an attempt
-        begins after the last step at which it was called. Does nothing unless the stage may be started again.
+        Call it in the loop over the steps, when a step is written or before the next one is begun. `values` replace
+        those of these names. Does nothing unless it is due (`is_due`).
 
         Raises TypeError for a value that cannot be saved, OSError when a file cannot be written.
         """
-        if not self._is_kept:
+        if not self.is_due():
             return
+        self.update(values)
+        self._due, self._last_s = False, time.monotonic()
         self._number += 1
         path = rank_path(self._folder, self._number, rank())
         content = _to_bytes(self)
@@ -83,7 +106,7 @@ class State(dict[str, Any]):
             state = KeptState(self._number, steps_of_streams(), files)
             write_record(self._folder, state)
             self._kept.append(state)
-            while len(self._kept) > _most_kept():
+            while len(self._kept) > _LEAST_KEPT and _is_far_before(self._kept[1], state):
                 remove_state(self._folder, self._kept.pop(0))
 
     def _restore(self, initial: Mapping[str, Any]) -> None:
@@ -107,6 +130,7 @@ class State(dict[str, Any]):
     def _choose(self) -> int | None:
         """On rank 0: the number of the newest state that belongs to the steps at which the streams begin."""
         again = self._folder.exists()
+        # The folder alone says that the program has a state between its steps: it cannot begin at any of them.
         self._folder.mkdir(exist_ok=True)
         states, begins, found = read_states(self._folder), steps_of_streams(), None
         for state in states:
@@ -122,10 +146,12 @@ class State(dict[str, Any]):
         return found
 
 
-def _most_kept() -> int:
-    """How many states stay on disk."""
-    queues = (int(end.parameters.get("QueueLimit", "0")) for end in settings.current().ends if end.side == "write")
-    return _LEAST_KEPT + sum(queues)
+def _is_far_before(state: KeptState, newest: KeptState) -> bool:
+    """Whether no reader of this stage can be so far behind that a state from before this one is needed."""
+    ends = settings.current().ends
+    queued = {end.stream: int(end.parameters.get("QueueLimit", "0")) for end in ends if end.side == "write"}
+    behind = {name: newest.steps[name] - state.steps[name] for name in queued or state.steps}
+    return all(steps >= queued.get(name, 0) + _MOST_BEHIND for name, steps in behind.items())
 
 
 def _to_bytes(values: Mapping[str, Any]) -> bytes:

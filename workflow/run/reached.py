@@ -1,0 +1,149 @@
+"""How far the stages of a run that has ended have come: by its files, and by those of the parts before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from workflow.errors import WfError
+from workflow.formats.kept_state import STATE_DIR, is_whole, read_states, record_path
+from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, Plan, StagePlan
+from workflow.run.cut import Reached, SavedState
+from workflow.run.part_files import in_run, pieces_of
+from workflow.run.records.run_directory import read_filled_plan, stage_dir
+from workflow.run.restart_positions import Member
+from workflow.run.state.run_state import RunState
+
+
+def how_far(run_dir: Path, before: Plan, now: Plan, state: RunState) -> dict[str, Reached]:
+    """Stage → how far it has come.
+
+    Args:
+        before: the plan of the run.
+        now: that of the next part.
+        state: the last one of the run.
+    """
+    return {stage.name: _reached(run_dir, before, stage, now, state) for stage in now.stages}
+
+
+def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: RunState) -> Reached:
+    reads = {end.stream: end.steps for end in state.ends_of(stage.name) if end.side == "read"}
+    written = [end.stream for end in stage.ends if end.side == "write"]
+    kept = {}
+    for name, every in kept_files(now, stage.name).items():
+        whole = every * sum(piece.steps for piece in pieces_of(run_dir, before, name))
+        stream = next((each for each in written if in_run(now.stream(each).path) == name), None)
+        # A step that is whole in a stream need not be computed again, whether its end was noted or not.
+        kept[stream or name] = whole if stream else min([whole, *reads.values()])
+    drops = stage.observed == "metrics"
+    finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
+    member = Member(stage.name, list(reads), written, kept, finished, None, drops)
+    if why := _why_anew(stage):
+        return Reached(replace(member, states=[]), why)
+    unused = unused_states(before, state).get(stage.name, [])
+    saved = _saved(run_dir, before, stage, member)
+    if saved is not None:
+        saved = [each for each in saved if each.path not in unused]
+    if saved is None and reads:
+        return Reached(member)
+    newest = max(saved[0].steps.values(), default=0) if saved else 0
+    why = f"had saved its state at step {newest}" if saved else "has saved no state"
+    return Reached(replace(member, states=[each.steps for each in saved or ()]), why, saved or ())
+
+
+def _why_anew(stage: StagePlan) -> str:
+    """Why a stage of the next part begins at its first step; "" where it need not. Pure."""
+    outside = [path for path in stage.kept_files if not path.startswith(RUN_DIR)]
+    return stage.from_start or (f"writes {outside[0]}, outside of the run directory" if outside else "")
+
+
+def kept_files(plan: Plan, stage: str) -> dict[str, int]:
+    """File, relative to the run directory, that a stage writes and a later part can go on with → of how many steps it
+    holds one. Pure."""
+    found = {path: every for path, every in plan.stage(stage).kept_files.items() if path.startswith(RUN_DIR)}
+    found |= {each.path: 1 for each in plan.streams if each.writer == stage and each.is_kept}
+    return {in_run(path): every for path, every in found.items()}
+
+
+def kept_streams(run_dir: Path, plan: Plan, state: RunState) -> set[str]:
+    """The streams all of whose steps can be read again: from their own file, or from that of their spool."""
+    found = set()
+    for stream in plan.streams:
+        holder = plan.stream(stream.spool) if stream.spool else stream
+        if holder.is_kept:
+            steps = sum(piece.steps for piece in pieces_of(run_dir, plan, os.path.relpath(holder.path, run_dir)))
+            if steps >= state.writer(stream.name).steps:
+                found.add(stream.name)
+    return found
+
+
+def unused_states(plan: Plan, state: RunState) -> dict[str, list[str]]:
+    """Stage → the states with which this part, or one before it, has failed before its first step. Pure."""
+    if plan.part is None:
+        return {}
+    found = {name: list(paths) for name, paths in plan.part.unused.items()}
+    for name, path in plan.part.states.items():
+        first = {(end.stream, end.side): end.first_step for end in plan.stage(name).ends}
+        came = any(end.steps > first[end.stream, end.side] for end in state.ends_of(name))
+        if state.stages[name].status == "failed" and not came:
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _saved(run_dir: Path, before: Plan, stage: StagePlan, member: Member) -> list[SavedState] | None:
+    """What a stage has saved in a run and the parts before it, the newest first; None: it has no state."""
+    found: list[SavedState] | None = None
+    for folder, plan in _parts(run_dir, before):
+        own = stage_dir(folder, stage.name) / STATE_DIR
+        if own.exists():
+            found = [*(found or []), *_states(own, stage, member)]
+        # As it was written then: the file of the pipeline may have changed.
+        checkpoint = plan.stage(stage.name).checkpoint
+        if checkpoint is not None and checkpoint.files:
+            found = [*(found or []), *_checkpoints(checkpoint, member)]
+    return None if found is None else sorted(found, key=lambda each: -max(each.steps.values(), default=0))
+
+
+def _parts(run_dir: Path, plan: Plan) -> Iterator[tuple[Path, Plan]]:
+    """A run, and the parts before it, back to the first one that is still there."""
+    yield run_dir, plan
+    while plan.part is not None:
+        run_dir = Path(plan.part.run)
+        try:
+            plan = read_filled_plan(run_dir)
+        except WfError:
+            return
+        yield run_dir, plan
+
+
+def _states(folder: Path, stage: StagePlan, member: Member) -> Iterator[SavedState]:
+    """The whole states that a program has saved by `workflow.stage`."""
+    streams = {end.stream for end in stage.ends}
+    for each in read_states(folder):
+        if each.steps.keys() == streams and len(each.files) == stage.ranks and is_whole(folder, each):
+            # Of a file that is no stream it goes on where it reads on.
+            read = min((each.steps[name] for name in member.reads), default=0)
+            others = {name: read for name in member.kept if name not in streams}
+            yield SavedState({**each.steps, **others}, str(record_path(folder, each.number)))
+
+
+def _checkpoints(checkpoint: CheckpointPlan, member: Member) -> Iterator[SavedState]:
+    """The checkpoints that a program has written, by the numbers in their names."""
+    before, _, after = checkpoint.files.partition("*")
+    folder, start = os.path.split(before)
+    if not Path(folder).is_dir():
+        return
+    for path in Path(folder).iterdir():
+        number = path.name.removeprefix(start).removesuffix(after)
+        if path.name == f"{start}{number}{after}" and number.isdecimal() and _holds_something(path):
+            yield SavedState(dict.fromkeys(member.streams, checkpoint.steps_before(int(number))), str(path))
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether a checkpoint is more than an empty file or folder."""
+    try:
+        return any(path.iterdir()) if path.is_dir() else path.stat().st_size > 0
+    except OSError:
+        return False
