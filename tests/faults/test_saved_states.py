@@ -114,5 +114,60 @@ def test_without_a_state_it_begins_at_the_first_step(tmp_path: Path) -> None:
 
 def test_few_states_stay_on_disk(tmp_path: Path) -> None:
     done = go(tmp_path)
-    assert len(list((done.folder / "stages/work/state").glob("*.json"))) == 4
-    assert len(list((done.folder / "stages/work/state").glob("*.npz"))) == 4
+    assert len(list((done.folder / "stages/work/state").glob("*.json"))) == 5
+    assert len(list((done.folder / "stages/work/state").glob("*.npz"))) == 5
+
+
+# Each value depends on all steps before; it ends itself, once, at the step given.
+SIMULATION = """
+import os, signal, sys, time
+from pathlib import Path
+import numpy as np
+from workflow import stage
+at, token, saves = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "saves"
+with stage.open_writer("field") as out:
+    values = np.arange(100.0)
+    state = stage.State(step=0, values=values) if saves else None
+    first = state["step"] if state else 0
+    values = state["values"] if state else values
+    for step in range(first, 20):
+        if state and step % 3 == 0:
+            state.save(step=step, values=values)
+        if step == at and not token.exists():
+            token.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with out.step():
+            out.write("x", values)
+        values = np.cos(values + step)
+        time.sleep(0.05)
+"""
+RESTARTED = """
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{folder}/sim.py", {at}, "{folder}/token-{name}", {saves}]
+    writes: {{field: {{}}}}
+    on_failure: {{do: restart, backoff: 0.1 s}}
+  keep: {{component: archive, with: {{path: kept.bp}}}}
+streams:
+  field: {{from: sim, to: keep, via: {via}}}
+"""
+
+
+def simulate(folder: Path, via: str, at: int, saves: str = "saves", name: str = "run") -> Done:
+    (folder / "sim.py").write_text(SIMULATION)
+    return run(folder, RESTARTED.format(folder=folder, via=via, at=at, name=name, saves=saves), name=name)
+
+
+@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live", "bp5"])
+@pytest.mark.parametrize("saves", ["saves", "saves-nothing"])
+def test_a_simulation_goes_on_from_its_state_or_drops_what_it_computes_again(
+    via: str, saves: str, tmp_path: Path
+) -> None:
+    done = simulate(tmp_path, via, 11, saves)
+    assert done.code == 0, done.said
+    assert len(done.report.restarts) == 1
+    whole = simulate(tmp_path, via, -1, name="whole")
+    assert whole.code == 0, whole.said
+    found = compare_runs(whole.folder / "kept.bp", done.folder / "kept.bp")
+    assert found.identical, found
+    assert found.files[0].steps == 20

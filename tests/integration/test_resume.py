@@ -235,7 +235,7 @@ def test_a_simulation_goes_on_from_the_state_that_it_has_saved(field: str, tmp_p
     done = resume(tmp_path, "part3")
     assert done.code == 0, done.said
     assert 10 <= first_step(done, "sim") <= 17, done.said
-    assert read_report(done.folder).stream("field").steps < 12, "it did not begin anew"
+    assert (read_report(done.folder).stream("field").steps or 0) < 12, "it did not begin anew"
     assert compare_runs(done.folder, unsaved(tmp_path, field)).identical
     assert sums(failed.folder) == before, "the earlier part is only read"
 
@@ -269,3 +269,74 @@ def stream_steps(run_dir: Path) -> int:
     paths = [run_dir / "means.bp.partial/md.idx", run_dir / "means.bp/md.idx"]
     sizes = [path.stat().st_size for path in paths if path.exists()]
     return max(0, (max(sizes, default=0) - 64) // 64 - 1)
+
+
+# A program that knows nothing of wf: it writes a checkpoint every 30 of its steps, a step of its stream every 10.
+UNCHANGED = """
+import json, sys, time
+from pathlib import Path
+import adios2
+import numpy as np
+fails, again, path = Path(sys.argv[1]), sys.argv[2] == "again", sys.argv[3]
+saved = json.loads(Path(sys.argv[4]).read_text()) if len(sys.argv) > 4 else {"step": 0, "values": [1.0, 2.0, 3.0]}
+values, first = np.array(saved["values"]), saved["step"]
+io = adios2.Adios("adios2.xml").declare_io("out")
+variable = io.define_variable("V", values, [3], [0], [3])
+with adios2.Stream(io, path, "w") as out:
+    for step in range(first, 201):
+        if step % 10 == 0 and (step > first or again or not first):
+            out.begin_step()
+            out.write(variable, values)
+            out.end_step()
+        if step and step % 30 == 0:
+            Path(f"state.{step}").write_text(json.dumps({"step": step, "values": values.tolist()}))
+        if fails.exists() and step == int(fails.read_text()):
+            Path(f"state.{step - step % 30}").write_text("{ half")
+            sys.exit(3)
+        values = np.cos(values + step)
+        time.sleep(0.03)
+"""
+BY_CHECKPOINT = """
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{folder}/sim.py", "{folder}/fails", {again}, "${{{{ streams.field.path }}}}"]
+    checkpoint:
+      files: state.*
+      outputs: {{every: 10, again: {is_again}}}
+      command:
+        ["${{{{ wf.python }}}}", "{folder}/sim.py", "{folder}/fails", {again}, "${{{{ streams.field.path }}}}",
+         "${{{{ checkpoint.path }}}}"]
+    writes: {{field: {{io: out, config: adios2.xml}}}}
+  mean: {{command: ["${{{{ wf.python }}}}", "{folder}/mean.py", none], reads: {{field: {{}}}}, writes: {{means: {{}}}}}}
+  keep: {{component: archive, with: {{path: means.bp}}}}
+streams:
+  field: {{from: sim, to: mean, {field}}}
+  means: {{from: mean, to: keep}}
+"""
+
+
+@pytest.mark.parametrize("again", ["again", "not-again"])
+@pytest.mark.parametrize("field", ["via: sst", "via: bp5, coupling: live"])
+def test_a_program_of_the_users_own_goes_on_from_its_checkpoint(field: str, again: str, tmp_path: Path) -> None:
+    def begin(folder: Path) -> Done:
+        (folder / "sim.py").write_text(UNCHANGED)
+        (folder / "mean.py").write_text(ANALYSIS)
+        is_again = str(again == "again").lower()
+        return run(folder, BY_CHECKPOINT.format(folder=folder, field=field, again=again, is_again=is_again))
+
+    (tmp_path / "fails").write_text("75")
+    assert begin(tmp_path).code == 1
+    more = 0 if again == "again" else 1
+    done = resume(tmp_path, "part2")
+    assert (done.code, first_step(done, "sim")) == (1, 6 + more), "its checkpoint is damaged"
+    done = resume(tmp_path, "part3", fails=137)
+    assert (done.code, first_step(done, "sim")) == (1, 3 + more), "the one before"
+    done = resume(tmp_path, "part4")
+    assert (done.code, first_step(done, "sim")) == (1, 12 + more), "its checkpoint is damaged"
+    done = resume(tmp_path, "part5")
+    assert (done.code, first_step(done, "sim")) == (0, 9 + more), done.said
+    other = tmp_path / "undisturbed"
+    other.mkdir()
+    whole = begin(other)
+    assert whole.code == 0, whole.said
+    assert compare_runs(done.folder, whole.folder).identical

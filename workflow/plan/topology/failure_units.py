@@ -160,7 +160,8 @@ def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> s
     if stage.spec.output.files == "each_step":
         return "writes a file for each step"
     if stage.component is None:
-        return "" if stage.spec.uses_stage else "is a program without workflow.stage: nobody knows at which step it was"
+        known = stage.spec.uses_stage or (stage.spec.checkpoint is not None and stage.spec.checkpoint.files is not None)
+        return "" if known else "is a program without workflow.stage or a checkpoint: nobody knows where it was"
     name = f"runs component `{stage.component.component}`"
     if stage.component.restart_from == "first":
         return f"{name}, which needs all steps"
