@@ -14,13 +14,14 @@ from workflow import stage
 from workflow.formats.kept_state import is_whole, read_states
 from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import settings
-from workflow.stage.api import open_streams
+from workflow.stage.api import open_streams, stopping
 
 
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StageSettings]:
     """An attempt of stage `sum`, which reads `field` from step 0 on."""
     monkeypatch.setattr(open_streams, "_opened_ends", {})
+    monkeypatch.setattr(stopping, "_unsaved", False)
     (tmp_path / "stages/sum").mkdir(parents=True)
     ends = (StreamEnd("field", "field", "read", "BP5", str(tmp_path / "field.bp")),)
     made = StageSettings("sum", 1, run_dir=str(tmp_path), ends=ends, restarts=True, save_every_s=0.0)
@@ -127,7 +128,7 @@ def test_a_state_is_saved_when_the_run_is_to_be_stopped(
     settings.use(replace(attempt, save_every_s=3600.0))
     state = stage.State(n=0)
     assert not state.is_due()
-    monkeypatch.setattr("workflow.stage.api.state.stop_requested", lambda: True)
+    monkeypatch.setattr("workflow.stage.api.state.state_is_due", lambda: True)
     assert state.is_due()
     state.save()
     assert len(read_states(folder(attempt))) == 1

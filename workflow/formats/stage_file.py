@@ -32,7 +32,8 @@ class StreamEnd:
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
     `first_step`: the index of the first step of this attempt of the stage, 0 unless it was started again.
     `repeated`: how many steps before that it writes first, which its readers or the file already have.
-    `before`: the steps of the stream that are in earlier parts of the run, so not at `path`.
+    `part_step`: the index of the first step of this part of the run, 0 unless it goes on with an earlier one.
+    `before`: how many steps come before the first one at `path`; `earlier`: the file that holds them, if it is read.
     """
 
     stream: str
@@ -49,7 +50,9 @@ class StreamEnd:
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     first_step: int = 0
     repeated: int = 0
+    part_step: int = 0
     before: int = 0
+    earlier: str = ""
 
     @property
     def traits(self) -> EngineTraits:

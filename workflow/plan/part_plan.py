@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from workflow.plan.plan_model import EndPlan, PartPlan, Plan, StagePlan
+from workflow.plan.placeholders import earlier_file
+from workflow.plan.plan_model import PartPlan, Plan, StagePlan
 from workflow.plan.streams.end_plans import end_of_spool
 
+# Of a file that is read from its first step on.
+WHOLE = {"before": 0, "earlier": ""}
 # Stage → stream → a step.
 Steps = Mapping[str, Mapping[str, int]]
 
@@ -20,26 +24,46 @@ def to_part(plan: Plan, part: PartPlan, begins: Steps, ends: Steps) -> Plan:
         begins: of each stage that is not finished, where its program begins.
         ends: where the streams go on there: what the program writes before that is dropped.
     """
-    stages = [
-        stage if stage.name in part.finished else _goes_on(plan, part, stage, begins[stage.name], ends[stage.name])
+    writing = [
+        stage if stage.name in part.finished else _writes(stage, begins[stage.name], ends[stage.name])
         for stage in plan.stages
     ]
-    return plan.model_copy(update={"stages": stages, "part": part})
+    # Where a stage reads depends on where the writer goes on.
+    written = plan.model_copy(update={"stages": writing, "part": part})
+    stages = [
+        stage if stage.name in part.finished else _goes_on(written, part, stage, ends) for stage in written.stages
+    ]
+    return written.model_copy(update={"stages": stages})
 
 
-def _goes_on(
-    plan: Plan, part: PartPlan, stage: StagePlan, begins: Mapping[str, int], now: Mapping[str, int]
-) -> StagePlan:
+def _writes(stage: StagePlan, begins: Mapping[str, int], now: Mapping[str, int]) -> StagePlan:
+    """The stage with the ends that write."""
     ends = []
-    for planned in stage.ends:
-        stream, first = plan.stream(planned.stream), now[planned.stream]
-        # What a stage reads after its writer, or of one that has ended, is there from the first step on.
-        whole = planned.side == "read" and (stream.coupling == "after" or stream.writer in part.finished)
-        is_gone = whole and not stream.is_kept and stream.spool != ""
-        end: EndPlan = end_of_spool(planned, plan.stream(stream.spool)) if is_gone else planned
-        changed = {"first_step": first, "repeated": first - begins[end.stream], "before": 0 if whole else first}
-        ends.append(end.model_copy(update=changed))
-    update: dict[str, object] = {"ends": ends}
+    for end in stage.ends:
+        first = now[end.stream]
+        changed = {"first_step": first, "repeated": first - begins[end.stream], "part_step": first, "before": first}
+        ends.append(end.model_copy(update=changed) if end.side == "write" else end)
+    return stage.model_copy(update={"ends": ends})
+
+
+def _goes_on(plan: Plan, part: PartPlan, stage: StagePlan, ends_of: Steps) -> StagePlan:
+    """The stage with the ends that read, and the program that begins where it was."""
+    ends = []
+    for end in stage.ends:
+        stream = plan.stream(end.stream)
+        first = ends_of[stage.name][stream.name]
+        changed: dict[str, Any] = {"first_step": first, "part_step": first}
+        if end.side == "write":
+            ends.append(end)
+        elif stream.coupling == "after" or stream.writer in part.finished:
+            # It is there from its first step on.
+            is_gone = not stream.is_kept and stream.spool != ""
+            ends.append((end_of_spool(plan, end) if is_gone else end).model_copy(update=changed | WHOLE))
+        else:
+            before = ends_of[stream.writer][stream.name] if stream.is_kept else first
+            earlier = earlier_file(stream.path) if first < before else ""
+            ends.append(end.model_copy(update={**changed, "before": before, "earlier": earlier}))
+    update: dict[str, Any] = {"ends": ends}
     if stage.name in part.states and stage.checkpoint is not None and stage.checkpoint.program:
         update["program"] = stage.checkpoint.program
     return stage.model_copy(update=update)

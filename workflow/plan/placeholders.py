@@ -13,6 +13,8 @@ from workflow.plan.plan_model import RUN_DIR
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, literal, parse
 
 _RUN_DIR_NAME = "run.dir"
+# Hidden: what earlier parts of a run hold, for stages that read on from there.
+EARLIER = ".pieces/earlier"
 
 T = TypeVar("T")
 
@@ -83,6 +85,12 @@ def work_dir(stage: str) -> str:
 def checkpoint_path(stage: str, files: str) -> str:
     """Where a program finds the checkpoint at which it begins. `files`: how it calls those that it writes, with `*`."""
     return f"{stage_dir(stage)}/checkpoint{files.partition('*')[2]}"
+
+
+def earlier_file(path: str) -> str:
+    """Where the steps are that earlier parts hold of a file below the run directory."""
+    run_dir, _, name = path.rpartition("/streams/")
+    return f"{run_dir}/{EARLIER}/streams/{name}"
 
 
 def stream_path(stream: str, name_inside: str, suffix: str) -> str:

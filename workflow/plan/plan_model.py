@@ -71,7 +71,7 @@ class OperatorPlan(PlanPart):
 class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
-    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated", "before")
+    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated", "part_step", "before", "earlier")
 
     stream: str
     port: str
@@ -104,7 +104,11 @@ class EndPlan(PlanPart):
         0,
         description="of a stage that was started again: how many steps before that it writes again, which are dropped",
     )
-    before: int = Field(0, description="of a run that goes on: the steps of the stream that earlier parts hold")
+    part_step: int = Field(0, description="of a run that goes on: the step at which this part of it begins")
+    before: int = Field(
+        0, description="of a run that goes on: how many steps of the stream come before the first one at `path`"
+    )
+    earlier: str = Field("", description="the file that holds those steps, of an end that reads them")
 
     @property
     def traits(self) -> EngineTraits:

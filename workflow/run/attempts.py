@@ -94,8 +94,8 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
     """
     plan, ends = state.plan, []
     for planned in stage.ends:
-        stream, now = plan.stream(planned.stream), state.ends[planned.stream, stage.name, planned.side]
-        end = end_of_spool(planned, plan.stream(stream.spool)) if now.from_spool else planned
+        now = state.ends[planned.stream, stage.name, planned.side]
+        end = end_of_spool(plan, planned) if now.from_spool else planned
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}

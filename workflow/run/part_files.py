@@ -14,7 +14,7 @@ from pathlib import Path
 from workflow.formats.bp_index import read_index
 from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
 from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
-from workflow.plan.placeholders import checkpoint_path, stage_dir
+from workflow.plan.placeholders import checkpoint_path, earlier_file, stage_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, PartPlan, PiecePlan, Plan
 
 # Hidden: what is in it is seen through the files that join the parts.
@@ -73,6 +73,23 @@ def link_states(run_dir: Path, plan: Plan, part: PartPlan) -> None:
         goes_on = stage.name not in part.finished and any(end.first_step for end in stage.ends)
         if goes_on and shared.exists():
             shutil.copyfile(shared, run_dir / in_run(stage_dir(stage.name)) / ONCE_FILE)
+
+
+def join_earlier(run_dir: Path, plan: Plan, part: PartPlan) -> None:
+    """Join what earlier parts hold of the files that stages read on from, or may read from when they are started again.
+
+    Raises OSError, ValueError.
+    """
+    wanted = {end.earlier for stage in plan.stages for end in stage.ends if end.earlier}
+    spools = {stream.spool for stream in plan.streams}
+    for stage in plan.stages:
+        for end in stage.ends:
+            earlier = earlier_file(end.path)
+            if end.side == "write" and end.before and (earlier in wanted or end.stream in spools):
+                target = run_dir / in_run(earlier)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                pieces = [BpPiece(Path(each.path), each.steps) for each in part.pieces[in_run(end.path)]]
+                join_bp5(pieces, target, run_dir.parent)
 
 
 def join_files(run_dir: Path, pieces: Mapping[str, Sequence[PiecePlan]], names: Collection[str] | None = None) -> None:

@@ -39,7 +39,7 @@ def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: Ru
         kept[stream or name] = whole if stream else min([whole, *reads.values()])
     drops = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
-    member = Member(stage.name, list(reads), written, kept, finished, None, drops)
+    member = Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops)
     if why := _why_anew(stage):
         return Reached(replace(member, states=[]), why)
     unused = unused_states(before, state).get(stage.name, [])
@@ -51,6 +51,19 @@ def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: Ru
     newest = max(saved[0].steps.values(), default=0) if saved else 0
     why = f"had saved its state at step {newest}" if saved else "has saved no state"
     return Reached(replace(member, states=[each.steps for each in saved or ()]), why, saved or ())
+
+
+def _passed(stage: StagePlan, now: Plan) -> list[str]:
+    """The streams whose readers get only what this stage sends from now on.
+
+    Of a file that is read while it is written, a program that uses workflow.stage reads first what earlier parts hold.
+    """
+    streams = [now.stream(end.stream) for end in stage.ends if end.side == "write"]
+    return [
+        stream.name
+        for stream in streams
+        if not (stream.is_kept and all(now.stage(reader).observed == "metrics" for reader in stream.readers))
+    ]
 
 
 def _why_anew(stage: StagePlan) -> str:

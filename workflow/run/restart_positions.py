@@ -21,7 +21,7 @@ class Member:
 
     Args:
         kept: stream that it writes → the steps that are kept of it, whole.
-        passed: the streams that it writes whose readers, members too, get no step from before they begin.
+        passed: the streams that it writes whose readers, members too, get only what it sends from now on.
         reads: the streams that it reads.
         finished: how many steps it has read, if it writes nothing.
         states: stream → steps of each state that it has saved, the newest first; None: it keeps no state.
@@ -81,10 +81,9 @@ def _find_begins(members: Sequence[Member]) -> dict[str, dict[str, int]]:
     while changed:
         changed = False
         for writer in members:
-            for stream in writer.passed:
+            for stream in dict.fromkeys([*writer.passed, *writer.kept]):
                 readers = [each for each in members if stream in each.reads]
-                limits = [found[each.name][stream] for each in (readers if writer.drops else [writer, *readers])]
-                limit = min([*limits, writer.kept.get(stream, _ANY)], default=_ANY)
+                limit = _limit(writer, stream, found, readers)
                 for each in (writer, *readers):
                     if found[each.name][stream] > limit:
                         found[each.name] = _not_after(each, found[each.name], stream, limit)
@@ -92,6 +91,16 @@ def _find_begins(members: Sequence[Member]) -> dict[str, dict[str, int]]:
     return {
         name: {stream: 0 if step == _ANY else step for stream, step in steps.items()} for name, steps in found.items()
     }
+
+
+def _limit(writer: Member, stream: str, found: Mapping[str, Mapping[str, int]], readers: Sequence[Member]) -> int:
+    """The step of a stream that no end of it may begin after: there is none behind it, or nobody sends it again."""
+    limits = [writer.kept.get(stream, _ANY)]
+    if stream in writer.passed:
+        limits += [found[each.name][stream] for each in readers]
+        if not writer.drops:
+            limits.append(found[writer.name][stream])
+    return min(limits)
 
 
 def _newest(member: Member) -> dict[str, int]:

@@ -6,6 +6,7 @@
 | an engine of rank 0, for all ranks | `adios/serial_gather` |
 | an HDF5 file through h5py | `hdf5` |
 | SSC | `ssc` |
+| two engines, one after the other | `joined_engine` |
 """
 
 from __future__ import annotations

@@ -99,6 +99,9 @@ def _checkpoint(
     declared = stage.spec.checkpoint
     if declared is None:
         return None
+    if stage.component is not None and stage.component.state != "saved":
+        text = f"component `{stage.component.component}` saves no state, so that this has no effect"
+        problems.add(f"stages.{stage.name}.checkpoint", text, "remove it; a component that does has `state: saved`")
     if declared.files is None or declared.outputs is None:
         return CheckpointPlan(every_s=declared.every)
     again = filler.with_values({"checkpoint.path": checkpoint_path(stage.name, declared.files)})

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workflow.engines import EngineTraits
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
-from workflow.plan.placeholders import work_dir
-from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
+from workflow.plan.placeholders import earlier_file, work_dir
+from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, Plan, SharePlan, StreamPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.compression import decide_operators
 from workflow.plan.streams.distribution_strategy import check_strategy, decide_share
@@ -279,8 +279,13 @@ def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: N
         notes.why(f"streams.{name}.{end}.{key}", settings[key][1])
 
 
-def end_of_spool(end: EndPlan, spool: StreamPlan) -> EndPlan:
+def end_of_spool(plan: Plan, end: EndPlan) -> EndPlan:
     """The end as it reads the spool of its stream."""
+    spool = plan.stream(plan.stream(end.stream).spool)
+    (written,) = (each for each in plan.stage(spool.writer).ends if each.stream == spool.name and each.side == "write")
     parameters = {"OpenTimeoutSecs": f"{end.open_timeout_s:g}", "BeginStepPollingFrequencySecs": f"{POLL_S:g}"}
-    kept = {"engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None}
+    kept: dict[str, Any] = {
+        "engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None,
+        "before": written.before, "earlier": earlier_file(spool.path) if written.before else "",
+    }  # fmt: skip
     return end.model_copy(update=kept)

@@ -27,7 +27,7 @@ from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
-from workflow.run.part_files import in_run, join_files, link_states
+from workflow.run.part_files import in_run, join_earlier, join_files, link_states
 from workflow.run.part_record import PartRecord, write_part
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
@@ -220,6 +220,7 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
     if plan.part is not None:
         link_states(directory, plan, plan.part)
+        join_earlier(directory, plan, plan.part)
         join_files(directory, plan.part.pieces, _finished_files(plan))
         write_part(directory, PartRecord(plan.part.number, plan.part.run))
     # Last: a directory with a plan is whole.

@@ -242,8 +242,8 @@ class Checkpoint(Spec):
             return self
         if "*" not in self.files.rpartition("/")[2] or self.files.count("*") > 1 or self.files.startswith(("/", "..")):
             raise ValueError(
-                f"`{self.files}` must be a path in the directory of the stage; its name has one `*`, the step; "
-                "for example `files: restart.*`"
+                f"`{self.files}` must be a path in the directory of the stage, and its name must have one `*`, the "
+                "step; for example `files: restart.*`"
             )
         if not self.command:
             raise ValueError(

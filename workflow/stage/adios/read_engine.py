@@ -53,7 +53,7 @@ class AdiosReadEngine:
         self._first = not self._over_network and self._files is None
         # What an earlier attempt of the stage has done. Not by the parameter SelectSteps, with which ADIOS2 (2.12.1)
         # does not read the attributes that were set in the steps left out.
-        self._skipped = end.first_step - end.before if end.traits.resumable else 0
+        self._skipped = max(0, end.first_step - end.before) if end.traits.resumable else 0
         self._empty = False  # this step holds nothing, and ADIOS2 has already been asked for the next one:
         self._ahead: StepStatus | None = None  # the answer
         self._local = self._adios2.ShapeID.LocalArray

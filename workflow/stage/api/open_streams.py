@@ -7,6 +7,7 @@ import os
 import sys
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from workflow.formats.sides import Side
@@ -18,6 +19,7 @@ from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWrite
 from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
+from workflow.stage.joined_engine import JoinedReadEngine
 from workflow.stage.ranks import rank, size
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.stream_engines import ReadEngine, WriteEngine
@@ -158,6 +160,13 @@ def _open_write(end: StreamEnd) -> Writer:
 
 
 def _open_read_engine(end: StreamEnd) -> ReadEngine:
+    if end.earlier and end.first_step < end.before:
+        earlier = replace(end, path=end.earlier, before=0, earlier="")
+        return JoinedReadEngine(_open_one(earlier), _open_one(end))
+    return _open_one(end)
+
+
+def _open_one(end: StreamEnd) -> ReadEngine:
     # Only programs that use HDF5 or SSC pay for these imports.
     if end.traits.library == "h5py":
         from workflow.stage.hdf5 import Hdf5ReadEngine

@@ -42,7 +42,7 @@ class Reader:
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:
         self.name = end.stream
-        self.steps, self.before = end.first_step, end.before
+        self.steps, self.before = end.first_step, end.part_step
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False

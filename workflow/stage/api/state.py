@@ -27,7 +27,7 @@ from workflow.formats.kept_state import (
 from workflow.replace_file import replace_file
 from workflow.stage import settings
 from workflow.stage.api.open_streams import steps_of_streams
-from workflow.stage.api.stopping import stop_requested
+from workflow.stage.api.stopping import expect_state, state_is_due
 from workflow.stage.ranks import communicator, rank, size
 from workflow.stage.stage_errors import StageError
 
@@ -67,6 +67,8 @@ class State(dict[str, Any]):
         self._due = False
         self._number = 0
         self._kept: list[KeptState] = []  # on rank 0: those on disk, the oldest first
+        if self._every_s is not None:
+            expect_state()
         if current.run_dir:
             self._restore(initial)
 
@@ -75,7 +77,7 @@ class State(dict[str, Any]):
         if self._every_s is None:
             return False
         if not self._due:
-            self._due = self._every_s == 0 or self._has_passed() or stop_requested()
+            self._due = self._every_s == 0 or self._has_passed() or state_is_due()
         return self._due
 
     def _has_passed(self) -> bool:

@@ -24,6 +24,9 @@ from workflow.stage.telemetry import process_metrics
 # would leave streams with different numbers of steps.
 _leader: object | None = None
 _recorded = False
+# Whether the program saves a state that it has not yet saved for the stop. With several ranks the request may come
+# between the saving and the step that follows: then that step is done, too, and the program ends at the next one.
+_unsaved = False
 
 
 def stop_requested() -> bool:
@@ -41,12 +44,30 @@ def stop_requested() -> bool:
 
 def end_if_requested(stream: object) -> None:
     """At the beginning of a step of this stream, on all ranks: raise RunStopped when the program is to end."""
-    global _leader
+    global _leader, _unsaved
     if not settings.current().stops_itself:
         return
     _leader = _leader or stream
     if stream is _leader and stop_requested():
+        if _unsaved:
+            _unsaved = False
+            return
         raise RunStopped
+
+
+def expect_state() -> None:
+    """From now on the program saves a state before it ends."""
+    global _unsaved
+    _unsaved = True
+
+
+def state_is_due() -> bool:
+    """Whether a state is to be saved because the run is to be stopped. Collective, as `stop_requested`."""
+    global _unsaved
+    if not stop_requested():
+        return False
+    _unsaved = False
+    return True
 
 
 def _record() -> None:
