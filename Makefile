@@ -53,7 +53,7 @@ reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which t
 # Of the tables of stages that are started again: docs/reliability.md.
 reliability-page: $(VENV)/dev  ## run all restarts and random kills, and write docs/reliability.md
 	rm -f build/reliability.jsonl
-	WF_RELIABILITY=build/reliability.jsonl $(BIN)/python -m pytest -q -m reliability --numprocesses 2 tests/faults/test_restart.py tests/faults/test_random_kills.py
+	WF_RELIABILITY=build/reliability.jsonl $(BIN)/python -m pytest -q -m reliability --numprocesses 2 tests/faults/test_restart.py tests/faults/test_random_kills.py tests/faults/test_power_cuts.py
 	$(BIN)/python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.

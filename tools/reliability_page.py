@@ -68,12 +68,29 @@ def kills(cells: list[dict[str, Any]]) -> str:
     return text + "\n"
 
 
+def cuts(cells: list[dict[str, Any]]) -> str:
+    """Power cuts and lost supervisors, by the way of the streams."""
+    text = (
+        "## Power cuts\n\nAll processes, or the supervisor alone, are killed at a random step, once or twice. Of half "
+    )
+    text += (
+        "of the runs the newest\nfiles then lose their ends: half of the last step, half of a state. `wf resume` goes "
+    )
+    text += "on from the saved states of the\nsimulation.\n\n"
+    text += row(["streams", "runs", "of them with torn files", "equal in the end"]) + row(["---"] * 4)
+    for way in sorted({cell["way"] for cell in cells}):
+        here = [cell for cell in cells if cell["way"] == way]
+        text += row([way, len(here), sum(cell["torn"] for cell in here), sum(cell["equal"] for cell in here)])
+    return text + "\n"
+
+
 def main() -> None:
     """Read the cells, write the page."""
     source, target = map(Path, sys.argv[1:3])
     cells = [json.loads(line) for line in source.read_text().splitlines()]
     text = HEAD + restarts([cell for cell in cells if cell["table"] == "restart"])
     text += kills([cell for cell in cells if cell["table"] == "kills"])
+    text += cuts([cell for cell in cells if cell["table"] == "cuts"])
     text += f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}.\n"
     target.write_text(text)
 

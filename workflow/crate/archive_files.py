@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.errors import RunError
+from workflow.formats.joined_bp import is_joined
 from workflow.provenance.provenance_model import FileRecord, StagePython
 from workflow.site.interpreters import is_interpreter
 from workflow.spec.shipped import SHIPPED
@@ -112,15 +113,20 @@ def add_files(
 
 
 def add_tree(contents: ArchiveContents, name: str, path: Path, secrets: Mapping[str, str], largest: int | None) -> None:
-    """Take a file, or all files below a directory, into the archive; links below it are left out and listed."""
+    """Take a file, or all files below a directory, into the archive.
+
+    Links below it are left out and listed, but for those of a BP file that joins the parts of a run: what they point to
+    is its data.
+    """
     if not path.is_dir():
         if path.exists():
             add_files(contents, [(name, path)], secrets, largest)
         return
     found = sorted(path.rglob("*"))
-    contents.left_out += [LeftOut(str(each), None, "it is a link") for each in found if each.is_symlink()]
-    names = ((f"{name}/{each.relative_to(path).as_posix()}", each) for each in found)
-    add_files(contents, (pair for pair in names if pair[1].is_file() and not pair[1].is_symlink()), secrets, largest)
+    links = {each for each in found if each.is_symlink() and not is_joined(each.parent)}
+    contents.left_out += [LeftOut(str(each), None, "it is a link") for each in sorted(links)]
+    names = ((f"{name}/{each.relative_to(path).as_posix()}", each) for each in found if each not in links)
+    add_files(contents, (pair for pair in names if pair[1].is_file()), secrets, largest)
 
 
 def write_archive(contents: ArchiveContents, target: Path) -> None:

@@ -38,6 +38,8 @@ from workflow.crate.run_entities import (
     references,
 )
 from workflow.errors import RunError, WfError
+from workflow.formats.joined_bp import is_joined
+from workflow.formats.kept_state import STATE_DIR
 from workflow.formatting import size
 from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
@@ -95,11 +97,12 @@ def add_source(
 def add_records(
     contents: ArchiveContents, run_dir: Path, name: str, secrets: Mapping[str, str], options: ArchiveOptions
 ) -> None:
-    """Take the records and logs of a run, as `name/…`."""
+    """Take the records and logs of a run, as `name/…`; not the states from which it could go on, and nothing hidden."""
     data = set(written_data(run_dir))
     found = []
     for folder, folders, files in os.walk(run_dir):
-        folders[:] = sorted(each for each in folders if Path(folder, each) not in data)
+        kept = (each for each in folders if each != STATE_DIR and not each.startswith("."))
+        folders[:] = sorted(each for each in kept if Path(folder, each) not in data)
         paths = [Path(folder, each) for each in sorted(files) if not each.startswith(".")]
         found += [path for path in paths if path not in data and not path.is_symlink() and path.is_file()]
     add_files(
@@ -197,7 +200,9 @@ _FORMATS = {
 
 def _total(path: Path) -> int:
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
-    return sum(each.lstat().st_size for each in files if not each.is_dir())
+    return sum(
+        each.stat().st_size if is_joined(each.parent) else each.lstat().st_size for each in files if each.is_file()
+    )
 
 
 @dataclass(frozen=True)
