@@ -271,6 +271,14 @@ def test_an_attempt_begins_as_before_the_start_but_for_what_was_finished() -> No
     assert [each.attempt for each in again.attempts] == [2, 3]
 
 
+def test_an_end_may_begin_at_a_step_of_its_own() -> None:
+    run = live().steps(atoms_md=9, atoms_saxs=5, pattern_saxs=5)
+    decided = RestartDecided(4.0, "saxs", ["saxs"], "failed", 2, 4.0)
+    begun = StagesRestarted(5.0, ["saxs"], 2, 2, {"saxs": {"pattern": 5}, "keep": {"atoms": 1}})
+    ends = fold(run.state, [decided, begun]).ends
+    assert (ends["atoms", "saxs", "read"].steps, ends["pattern", "saxs", "write"].steps) == (2, 5)
+
+
 def test_nothing_was_finished() -> None:
     state = begun(live().steps(atoms_md=2), ["saxs"], 0)
     read = state.ends["atoms", "saxs", "read"]

@@ -53,7 +53,7 @@ def make_plan(
 
     Args:
         python: the interpreter that runs components, absolute.
-        built: stage → the operators of its ADIOS2, where they are known (`site.operator_probe`).
+        built: stage → the operators of its ADIOS2, where they are known (`site.adios2_library`).
 
     Raises:
         SpecError: all mistakes found, with their places.

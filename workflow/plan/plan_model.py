@@ -45,7 +45,7 @@ class PlanPart(BaseModel):
 
 
 class RanksPlan(PlanPart):
-    """The ranks of one side of a stream by node, in the words of `workflow.distribution.Ranks`."""
+    """The ranks of one side of a stream by node, in the words of `distribution.strategies.Ranks`."""
 
     number: int
     first_node: int = Field(description="index of the node of rank 0")

@@ -184,7 +184,7 @@ class Follower:
         """What is new after the stage has ended, and what could not be seen before.
 
         Files of another node may not be up to date yet: while `is_settled` is false the caller can ask again, with
-        `final=False`, until `file_visibility.visibility_s` has passed; then what is missing is missing.
+        `final=False`, until `visibility_s` has passed; then what is missing is missing.
         """
         self._metrics.fresh = self._faults.fresh = True
         events = self.poll(now)
