@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from workflow.formats.bp_index import STEP, WRITERS, Record
+from workflow.formats.bp_index import HEADER, STEP, WRITERS, Record, read_records
 
 _ENTRY = struct.Struct("<2Q")
 _ID = 12  # bytes
+# In what is encoded: the id, lengths, then the struct, whose third field is the size of the data.
+_DATA_SIZE = 40
 # fm/fm_internal.h: a format is a header, the description of its struct with the fields, and those of inner structs.
 _STRUCT, _FIELD_COUNT, _FIELDS = 8, 16, 36
 _FIELD = struct.Struct("<4I")
@@ -62,6 +64,45 @@ def read_layouts(metadata: Path, records: Sequence[Record]) -> list[tuple[bytes,
             begins = accumulate(sizes, initial=8 + 16 * writers)
             found[tuple(data[begin : begin + _ID] for begin, _ in zip(begins, sizes, strict=False))] = None
     return list(found)
+
+
+def whole_steps(folder: Path) -> int:
+    """How many steps of a BP5 file, from the first on, are there with all their metadata and data.
+
+    After a power cut the index may name a step of which a part was never written: ADIOS2 (2.12.1) waits without a limit
+    for data that are not there. Raises OSError.
+    """
+    index, metadata = (folder / "md.idx").read_bytes(), (folder / "md.0").read_bytes()
+    known = {id_ for id_, _ in read_formats((folder / "mmd.0").read_bytes())}
+    sizes = {path.name: path.stat().st_size for path in folder.glob("data.*")}
+    subfiles: tuple[int, ...] = ()
+    found = 0
+    for kind, numbers in read_records(index[HEADER:]):
+        if kind == WRITERS:
+            subfiles = numbers[3:]
+        elif kind == STEP:
+            data = metadata[numbers[0] : numbers[0] + numbers[1]]
+            if len(data) < numbers[1] or not all(
+                id_ in known and sizes.get(f"data.{subfile}", 0) >= end
+                for subfile, (id_, end) in zip(subfiles, _ends_of_data(data, numbers, len(subfiles)), strict=True)
+            ):
+                break
+            found += 1
+    return found
+
+
+def _ends_of_data(data: bytes, numbers: Sequence[int], writers: int) -> Iterator[tuple[bytes, int]]:
+    """For each writer the id of its format, and where in its subfile the data of the step end; 0: it has none."""
+    metadata_sizes = struct.unpack_from(f"<{writers}Q", data, 8)
+    each = 2 * numbers[2] + 1
+    for writer, begin in enumerate(accumulate(metadata_sizes[:-1], initial=8 + 16 * writers)):
+        own = numbers[3 + writer * each : 3 + (writer + 1) * each]
+        flushes = [(place, size) for place, size in zip(own[:-1:2], own[1::2], strict=True) if size]
+        # All that the writer put in this step; what was flushed before its end comes first.
+        (total,) = struct.unpack_from("<Q", data, begin + _DATA_SIZE)
+        rest = total - sum(size for _, size in flushes)
+        ends = [place + size for place, size in [*flushes, *([(own[-1], rest)] if rest > 0 else [])]]
+        yield data[begin : begin + _ID], max(ends, default=0)
 
 
 def variables_of(format_: bytes) -> dict[str, Field]:

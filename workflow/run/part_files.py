@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from workflow.formats.bp_index import read_index
+from workflow.formats import bp5_metadata
+from workflow.formats.bp_index import is_blank, read_index
 from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
 from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
 from workflow.plan.placeholders import checkpoint_path, earlier_file, stage_dir
@@ -31,8 +33,13 @@ def own_file(run_dir: Path, name: str) -> Path | None:
 
 def whole_steps(path: Path | None) -> int:
     """The steps of a BP5 file that can be read; 0 where there is none."""
-    index = None if path is None else read_index(path / "md.idx")
-    return 0 if index is None else index.steps
+    if path is None or is_blank(path / "md.idx"):
+        return 0
+    index = read_index(path / "md.idx")
+    try:
+        return 0 if index is None or not index.steps else bp5_metadata.whole_steps(path)
+    except (OSError, struct.error):
+        return 0
 
 
 def pieces_of(run_dir: Path, plan: Plan, name: str) -> list[PiecePlan]:
