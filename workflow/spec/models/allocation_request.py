@@ -107,6 +107,12 @@ class AllocationRequest(Spec):
         description="how long before the end of the job the run is stopped (default: 2 min, at most a tenth of the "
         "walltime)",
     )
+    parts: int = Field(
+        1,
+        ge=1,
+        description="at most so many jobs, one after the other: one that has to stop before its time limit submits "
+        "the next, which goes on with the run",
+    )
     directives: list[Annotated[str, AfterValidator(_directive)]] = Field(
         default_factory=list, description="more options of the scheduler, each as in a job script, without `#SBATCH`"
     )
