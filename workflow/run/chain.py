@@ -60,6 +60,26 @@ def read_next_part(run_dir: Path) -> NextPart | None:
         return None
 
 
+def next_part_text(run: str, record: NextPart) -> str:
+    """What has become of the next part of a run of this name, in a line. Pure."""
+    if record.state == "none":
+        return f"no part follows {run}: {record.reason}"
+    text = f"{Path(record.run).name} goes on with {run}" if record.run else f"the next part of {run} is being planned"
+    return f"{text}; {record.reason}" if record.reason else text
+
+
+def part_text(number: int, most: int) -> str:
+    """`part 2 of at most 5`, or `part 2`; empty for a run that is no part of any other. Pure."""
+    if number <= most and most > 1:
+        return f"part {number} of at most {most}"
+    return f"part {number}" if number > 1 else ""
+
+
+def resume_hint(run_dir: Path) -> str:
+    """How to go on with a run which nobody goes on with."""
+    return f"to go on, on a login node: wf resume {run_dir.name if run_dir.parent.name == 'runs' else run_dir}"
+
+
 def is_planned(plan: Plan, exit_code: int) -> bool:
     """Whether the process of a job, once its run has ended so, decides on a next part. Pure."""
     return plan.most_parts > 1 and exit_code == EXIT_STOPPED
