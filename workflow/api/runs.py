@@ -19,7 +19,7 @@ from workflow.api.plans import (
     refuse_missing,
     show_warnings,
 )
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, to_message
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class PlannedRun:
     def check_here(self) -> list[Problem]:
         """The warnings before it starts in this place. Raises SpecError, RunError where it cannot run here."""
         found = refuse_allocation(self.plan, self.site, self.allocation)
+        if self.plan.most_parts > 1:
+            text = "allocation.parts is not used: only a job that wf submits is followed by another"
+            found.append(to_message("note", text, "to go on with a run that was stopped: wf resume"))
         return [*refuse_missing(self.loaded, self.plan, self.site), *found]
 
     def check_before_job(self) -> list[Problem]:

@@ -27,9 +27,8 @@ def compute_report(run_dir: Path) -> Report:
     if report.run.state == "running":
         # Its last event may be of long ago, and its time goes on.
         later = make_report(records.at(time.time()))
-        return later.model_copy(
-            update={"run": later.run.model_copy(update={"state": "running", "job": report.run.job})}
-        )
+        known = {"state": "running", "job": report.run.job, "parts": report.run.parts}
+        return later.model_copy(update={"run": later.run.model_copy(update=known)})
     if report.run.state == "lost":
         # It may have ended while its heartbeat was waited for.
         newer = make_report(read_records(run_dir))

@@ -77,7 +77,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
         host=host,
         site=site,
         part=1 if part is None else part.number,
-        parts=parts,
+        parts=1 if job is None else parts,
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
@@ -119,8 +119,8 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     Takes up to ten seconds for a supervisor on another host. Nothing is said of a run that nobody has started.
     """
     job = read_job(run_dir)
-    if job is not None:
-        report = report.model_copy(update={"run": report.run.model_copy(update={"job": job.text})})
+    of_job = {"parts": 1} if job is None else {"job": job.text}
+    report = report.model_copy(update={"run": report.run.model_copy(update=of_job)})
     if report.run.state != "unfinished":
         return report
     (lives,) = examine_leases([run_dir])
