@@ -15,6 +15,7 @@ from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
 from workflow.errors import WfError
 from workflow.run.chain import NextPart, is_planned, read_next_part, resume_hint, standstill, why_last, write_next_part
+from workflow.run.part_record import following_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_allocation, read_filled_plan
 from workflow.spec.models.pipeline import AUTO_SITE
@@ -64,6 +65,8 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     state = fold(initial_state(before), read_events(run_dir))
     if why := why_last(before) or _why_ended(run_dir, state, signals):
         return NextPart("none", reason=why, hint=resume_hint(run_dir))
+    if (following := following_part(run_dir)) is not None:
+        return NextPart("none", reason=f"{following.name} goes on with it already")
     without = lost_hosts(before, state)
     leave_job(before, run_dir)
     _enter_folder(run_dir)

@@ -176,7 +176,7 @@ def create_run(
     run_dir: str | os.PathLike[str] | None = None,
     tags: Sequence[str] = (),
     *,
-    beside: Path | None = None,
+    beside: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write the directory of a run that something else starts, for example a batch job. `beside`: another run, in whose
     folder a new directory is made.
@@ -190,8 +190,8 @@ def create_run(
 
     tags = check_tags(tags)
     provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
-    given = None if run_dir is None else Path(run_dir)
-    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=beside)
+    given, other = (None if path is None else Path(path) for path in (run_dir, beside))
+    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other)
     if run_dir is not None or directory.parent != Path(RUNS).absolute():
         note_run(directory)
     if tags:

@@ -72,7 +72,9 @@ def create_run_dir(
     existed = run_dir is not None and exists(run_dir)
     mode = _MODES[plan.share]
     if run_dir is None:
-        directory = _make_new(Path(RUNS).absolute() if beside is None else beside.parent, plan.pipeline, mode)
+        directory = _make_new(
+            Path(RUNS).absolute() if beside is None else beside.absolute().parent, plan.pipeline, mode
+        )
     else:
         directory = _claim(run_dir.absolute(), mode)
     try:
