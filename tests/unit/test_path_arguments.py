@@ -67,6 +67,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
     assert taken.keys() == {
         ("load_pipeline", "path"), ("load_pipeline", "site"), ("run_pipeline", "path"), ("run_pipeline", "site"),
         ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
+        ("create_run", "beside"),
         ("read_report", "run"), ("load_replay", "run"), ("load_replay", "pipeline"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
         ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),
@@ -89,6 +90,8 @@ def test_pipelines_and_run_directories(form: Form, tmp_path: Path) -> None:
     directory, states = start_run(loaded, workflow.make_plan(loaded), form("started"))
     states.close()
     assert directory == tmp_path / "started"
+    beside = workflow.api.create_run(loaded, workflow.make_plan(loaded), beside=form("runs/one"))
+    assert beside.parent == tmp_path / "runs"
 
 
 @FORMS

@@ -50,6 +50,25 @@ def test_without_a_request_the_stages_and_the_site_decide(tmp_path: Path) -> Non
     assert got.grace_s == 120
 
 
+def test_parts_are_jobs_one_after_the_other(tmp_path: Path) -> None:
+    assert asked(tmp_path, "").parts == 1
+    got = plan(tmp_path, "allocation: {parts: 5, walltime: 1 h}")
+    assert got.allocation is not None and (got.allocation.parts, got.most_parts, got.part_number) == (5, 5, 1)
+    assert job_text(got.allocation).endswith("; at most 5 jobs, one after the other")
+    assert not any("parts" in each for each in got.advice)
+
+
+def test_parts_without_a_walltime_a_scheduler_or_jobs_of_their_own_come_with_a_note(tmp_path: Path) -> None:
+    got = plan(tmp_path, "allocation: {parts: 5}")
+    assert "allocation.parts: each part may run 30 min, because `walltime` is not given" in got.advice
+    got = plan(tmp_path, "allocation: {parts: 5}", site=SITE.model_copy(update={"scheduler": None}))
+    assert got.allocation is None and any("allocation is not used" in each for each in got.advice)
+    got = plan(tmp_path, "allocation: {parts: 5, walltime: 1 h}", site=SITE.model_copy(update={"scheduler": "flux"}))
+    assert got.most_parts == 1
+    (note,) = (each for each in got.advice if "parts" in each)
+    assert note.startswith("allocation.parts is not used: a job that is submitted in a job of Flux is part of that")
+
+
 def test_the_file_is_over_the_site_and_set_over_the_file(tmp_path: Path) -> None:
     text = (
         "allocation: {nodes: 3, walltime: 1 h, queue: batch, account: phy1, reservation: mine, "

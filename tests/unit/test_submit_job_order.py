@@ -67,6 +67,15 @@ def test_slurm_without_whole_nodes() -> None:
     assert "#SBATCH --exclusive" not in render_order(order("slurm", exclusive=False))
 
 
+def test_slurm_leaves_out_hosts_that_were_lost() -> None:
+    without = ("n3", "n7")
+    said = lines(render_order(replace(order("slurm"), without=without)), "#SBATCH ")
+    assert "--exclude=n3,n7" in said
+    assert not any("--exclude" in line for line in slurm_directives(order("slurm")))
+    of_user = replace(order("slurm", directives=["--exclude=n1"]), without=without)
+    assert [line for line in slurm_directives(of_user) if "exclude" in line] == ["--exclude=n1"]
+
+
 def test_schedulers_count_hardware_threads(plan_of: Planner) -> None:
     site = SITE.model_copy(update={"scheduler": "slurm", "threads_per_core": 2})
     plan = plan_of(site=site)

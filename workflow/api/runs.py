@@ -19,7 +19,7 @@ from workflow.api.plans import (
     refuse_missing,
     show_warnings,
 )
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, to_message
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class PlannedRun:
     def check_here(self) -> list[Problem]:
         """The warnings before it starts in this place. Raises SpecError, RunError where it cannot run here."""
         found = refuse_allocation(self.plan, self.site, self.allocation)
+        if self.plan.most_parts > 1:
+            text = "allocation.parts is not used: only a job that wf submits is followed by another"
+            found.append(to_message("note", text, "to go on with a run that was stopped: wf resume"))
         return [*refuse_missing(self.loaded, self.plan, self.site), *found]
 
     def check_before_job(self) -> list[Problem]:
@@ -168,21 +171,28 @@ def detach_run(
 
 
 def create_run(
-    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+    loaded: Loaded,
+    plan: Plan,
+    run_dir: str | os.PathLike[str] | None = None,
+    tags: Sequence[str] = (),
+    *,
+    beside: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Write the directory of a run that something else starts, for example a batch job.
+    """Write the directory of a run that something else starts, for example a batch job. `beside`: another run, in whose
+    folder a new directory is made.
 
     Raises WfError for a bad tag, before anything is written.
     """
     from workflow.provenance.collect import start_context, to_provenance
     from workflow.run.records.find_runs import note_run
-    from workflow.run.records.run_directory import create_run_dir
+    from workflow.run.records.run_directory import RUNS, create_run_dir
     from workflow.run.records.run_notes import add_note, check_tags
 
     tags = check_tags(tags)
     provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
-    if run_dir is not None:
+    given, other = (None if path is None else Path(path) for path in (run_dir, beside))
+    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other)
+    if run_dir is not None or directory.parent != Path(RUNS).absolute():
         note_run(directory)
     if tags:
         add_note(directory, tags=tags)
@@ -236,24 +246,37 @@ def run_pipeline(
     quiet = not (is_watched() if progress is None else progress)
     if planned.is_job:
         directory, job = submit_planned(planned, run_dir, tags)
-        return RunReport.of(_follow(planned.plan, directory, job, quiet), directory)
+        return RunReport.of(*_follow(planned.plan, directory, job, quiet))
     report, directory = run_planned_here(planned, run_dir, tags, quiet=quiet)
     return RunReport.of(report, directory)
 
 
-def _follow(plan: Plan, directory: Path, job: JobRecord, quiet: bool) -> Report:
-    """Follow a run that was submitted to its end."""
+def _follow(plan: Plan, directory: Path, job: JobRecord, quiet: bool) -> tuple[Report, Path]:
+    """Follow a run that was submitted to its end, and the parts that its jobs submit. Returns the last report, with its
+    run directory."""
     from workflow.report.report_files import write_report
     from workflow.report.show.live_display import Progress
+    from workflow.run.chain import next_part_text
+    from workflow.run.records.job_record import read_job
+    from workflow.run.records.run_directory import read_filled_plan
     from workflow.submit.job_status import follow_job
+    from workflow.submit.next_part import await_next_part
 
-    with Progress(plan, directory, quiet=quiet) as display:
-        display.say(f"{job.text} was submitted")
-        with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
-            for state in states:
-                if state.started is not None:
-                    display.update(state)
-    return write_report(directory)
+    following: JobRecord | None = job
+    while following is not None:
+        with Progress(plan, directory, quiet=quiet) as display:
+            display.say(f"{following.text} was submitted")
+            with contextlib.closing(follow_job(directory, plan, following, display.say)) as states:
+                for state in states:
+                    if state.started is not None:
+                        display.update(state)
+            part, following = await_next_part(directory), None
+            if part is not None:
+                display.say(next_part_text(directory.name, part))
+        if part is not None and part.state == "submitted":
+            directory = Path(part.run)
+            plan, following = read_filled_plan(directory), read_job(directory)
+    return write_report(directory), directory
 
 
 def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:

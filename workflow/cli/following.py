@@ -28,6 +28,32 @@ if TYPE_CHECKING:
 # Ends a run and prints what was done: for `wf cancel`, and for Ctrl-C in one that follows a run.
 
 
+def cancel_parts(run_dir: Path, now: bool = False) -> int:
+    """End the newest part of a run, so that none follows it, and print what was done. Returns the exit code.
+
+    Raises RunError when it could not be ended.
+    """
+    from workflow.run.chain import next_part_text
+    from workflow.run.part_record import newest_part
+    from workflow.run.records.control_requests import send_request
+    from workflow.submit.next_part import await_next_part, awaits_next_part
+
+    run, code = newest_part(run_dir), EXIT_OK
+    while True:
+        if awaits_next_part(run):
+            # Its process reads the request before it submits anything; if it is too late, the next part is there soon.
+            send_request(run, "stop")
+            click.echo(f"{run.name}: asking that no part follows…", err=True)
+            if (part := await_next_part(run)) is not None:
+                click.echo(next_part_text(run.name, part))
+        else:
+            code = cancel_run(run, now)
+        newest = newest_part(run)
+        if newest == run and not awaits_next_part(run):
+            return code
+        run = newest
+
+
 def cancel_run(run_dir: Path, now: bool = False) -> int:
     """End a run and print what was done. Returns the exit code.
 
@@ -176,21 +202,37 @@ START_S = 30.0
 
 
 def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
-    """Show a run until it has a verdict or its supervisor has died. Returns the exit code.
+    """Show a run until it has a verdict or its supervisor has died, then the parts that its jobs submit. Returns the
+    exit code of the last one.
 
     Ending this process leaves the run alone. Raises RunError for a run that nobody starts.
     """
-    from workflow.report.report_files import write_report
-    from workflow.report.show.printing import show_end
-
     try:
-        state = _show(run_dir, quiet)
+        while True:
+            code, following = _show_part(run_dir, quiet)
+            if following is None:
+                return code
+            run_dir = following
     except KeyboardInterrupt:
-        leave_or_cancel(run_dir.name, "wf", lambda: cancel_run(run_dir))
+        leave_or_cancel(run_dir.name, "wf", lambda: cancel_parts(run_dir))
         return EXIT_INTERRUPTED
+
+
+def _show_part(run_dir: Path, quiet: bool) -> tuple[int, Path | None]:
+    """Show one part of a run, and its end. Returns its exit code, and the part that its job has submitted."""
+    from workflow.report.report_files import write_report
+    from workflow.report.show.printing import show_end, show_errors
+    from workflow.run.chain import next_part_text
+    from workflow.submit.next_part import await_next_part
+
+    state = _show(run_dir, quiet)
+    part = await_next_part(run_dir)
     report = write_report(run_dir, state if state is not None and state.finished is not None else None)
     show_end(report, run_dir)
-    return report.run.exit_code if report.run.state != "lost" else EXIT_RUN_FAILED
+    if part is not None:
+        show_errors([to_message("note", next_part_text(run_dir.name, part), part.hint)])
+    code = report.run.exit_code if report.run.state != "lost" else EXIT_RUN_FAILED
+    return code, Path(part.run) if part is not None and part.state == "submitted" else None
 
 
 def _show(run_dir: Path, quiet: bool) -> RunState | None:

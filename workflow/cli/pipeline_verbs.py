@@ -296,9 +296,15 @@ def resume(
     """
     from workflow.api.resumes import plan_part
     from workflow.report.show.part_table import part_text
+    from workflow.run.part_record import newest_part
     from workflow.run.records.find_runs import find_run
+    from workflow.submit.next_part import awaits_next_part
 
-    part = plan_part(find_run(run), sets=sets)
+    newest = newest_part(find_run(run))
+    if awaits_next_part(newest):
+        text = f"the job of {newest.name} is about to submit the next part"
+        raise RunError(text, f"wait for it: wf watch {newest.name}; or end it: wf cancel {newest.name}")
+    part = plan_part(newest, sets=sets)
     click.echo(part_text(part.number, part.run.name, part.cut, part.reached))
     if not dry_run:
         _run_planned(part.planned, run_dir, quiet=quiet, detach=detach)

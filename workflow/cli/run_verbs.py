@@ -103,14 +103,14 @@ def cancel(run: Path | None, now: bool) -> None:
     """End a run, and wait for its end.
 
     Works on any host that sees the directory of the run. RUN is the whole name of a run below runs/, a path, or
-    `latest` (default: the newest run). If the supervisor of the run has died, this ends the processes that are left on
-    this host.
+    `latest` (default: the newest run). Of a run in several parts the newest one is ended, and none follows it. If the
+    supervisor of the run has died, this ends the processes that are left on this host.
     Exits with 1 when something could not be ended.
     """
-    from workflow.cli.following import cancel_run
+    from workflow.cli.following import cancel_parts
     from workflow.run.records.find_runs import find_whole_run
 
-    sys.exit(cancel_run(find_whole_run(run), now))
+    sys.exit(cancel_parts(find_whole_run(run), now))
 
 
 @click.command()

@@ -9,6 +9,7 @@ from workflow.errors import Problem, to_message
 from workflow.formatting import plural
 from workflow.plan.placement.nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan, Placement
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.queue_model import HOW_TO_SUBMIT, fitting_queues, longest_walltime_s, misfit
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing
@@ -53,11 +54,12 @@ def plan_allocation(
         _check_walltime(nodes, request, name, site, notes)
         _check_size(nodes, request, name, site, notes)
     grace_s = _grace_s(request, walltime_s, notes)
+    parts = _parts(request, walltime_s, site, notes)
     return AllocationPlan(
         scheduler=site.scheduler, nodes=nodes, walltime_s=walltime_s, queue=name, account=_account(request, site),
         partition=None if queue is None else queue.partition, qos=None if queue is None else queue.qos,
         reservation=request.reservation, constraints=_constraints(request, site), exclusive=request.exclusive,
-        grace_s=grace_s, directives=[*site.submit.directives, *request.directives],
+        grace_s=grace_s, parts=parts, directives=[*site.submit.directives, *request.directives],
     )  # fmt: skip
 
 
@@ -201,6 +203,21 @@ def _grace_s(request: AllocationRequest, walltime_s: float, notes: Notes) -> flo
         message = f"{_time(request.grace)}, but the job ends after {_time(walltime_s)}: nothing is left for the stages"
         notes.problems.add(f"{_AT}.grace", message, "make it shorter, or `walltime` longer")
     return request.grace
+
+
+def _parts(request: AllocationRequest, walltime_s: float, site: Site, notes: Notes) -> int:
+    """How many jobs, one after the other; notes where the site cannot do that, or nobody has said how long they are."""
+    if request.parts == 1:
+        return 1
+    assert site.scheduler is not None
+    scheduler = scheduler_named(site.scheduler)
+    if scheduler.nests:
+        text = f"a job that is submitted in a job of {scheduler.title} is part of that one"
+        notes.advise(f"{_AT}.parts is not used: {text}; go on by hand: `wf resume`")
+        return 1
+    if request.walltime is None:
+        notes.advise(f"{_AT}.parts: each part may run {_time(walltime_s)}, because `walltime` is not given")
+    return request.parts
 
 
 def _account(request: AllocationRequest, site: Site) -> str | None:

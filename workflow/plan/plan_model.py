@@ -342,6 +342,7 @@ class ParameterPlan(PlanPart):
 class AllocationPlan(PlanPart):
     """The job that is asked of the scheduler when wf submits this run."""
 
+    rare: ClassVar[tuple[str, ...]] = ("parts",)
     scheduler: SchedulerName
     nodes: int = Field(description="spare ones included")
     walltime_s: float
@@ -353,6 +354,7 @@ class AllocationPlan(PlanPart):
     constraints: list[str] = Field(default_factory=list, description="properties of the nodes")
     exclusive: bool = True
     grace_s: float = Field(description="how long before its end the run is stopped")
+    parts: int = Field(1, description="at most so many jobs, one after the other, each of which goes on with the run")
     directives: list[str] = Field(default_factory=list, description="the site's, then the pipeline's")
 
 
@@ -413,6 +415,16 @@ class Plan(PlanPart):
     part: PartPlan | None = Field(None, description="None: the run does not go on with an earlier one")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
+
+    @property
+    def part_number(self) -> int:
+        """Counted from 1, the run with which all began."""
+        return 1 if self.part is None else self.part.number
+
+    @property
+    def most_parts(self) -> int:
+        """How many jobs may go on with the run, one after the other, this one included; 1: none follows."""
+        return 1 if self.allocation is None else self.allocation.parts
 
     def may_restart(self, name: str) -> bool:
         """Whether a stage is started again when it or another one fails."""

@@ -55,7 +55,7 @@ class Problems:
 # What the passes of the plan note beside their results: mistakes, reasons, advice.
 
 # What advice is about: the key that it begins with, or a stage, a stream or a tap by its name.
-_KEY = re.compile(r"(?:allocation|(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+)(?= |: )")
+_KEY = re.compile(r"(?:allocation(?:\.[^\s.:]+)?|(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+)(?= |: )")
 _NAMED = re.compile(r"(stage|stream|tap) ([^\s:]+):? ")
 
 

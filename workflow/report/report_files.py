@@ -11,6 +11,7 @@ from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.read.run_states import with_verdict
 from workflow.report.report_model import Report
+from workflow.run.chain import NEXT_PART_FILE
 from workflow.run.records.run_notes import NOTES_FILE
 from workflow.run.state.run_state import RunState
 
@@ -26,9 +27,8 @@ def compute_report(run_dir: Path) -> Report:
     if report.run.state == "running":
         # Its last event may be of long ago, and its time goes on.
         later = make_report(records.at(time.time()))
-        return later.model_copy(
-            update={"run": later.run.model_copy(update={"state": "running", "job": report.run.job})}
-        )
+        known = {"state": "running", "job": report.run.job, "parts": report.run.parts}
+        return later.model_copy(update={"run": later.run.model_copy(update=known)})
     if report.run.state == "lost":
         # It may have ended while its heartbeat was waited for.
         newer = make_report(read_records(run_dir))
@@ -66,11 +66,9 @@ def read_report(run_dir: Path) -> Report:
     """
     stored = run_dir / "report.json"
     try:
-        # A note may have been added after the run.
-        notes = run_dir / NOTES_FILE
-        newest = max(
-            path.stat().st_mtime_ns for path in (run_dir / "events.jsonl", *([notes] if notes.exists() else []))
-        )
+        # A note may have been added after the run, and its next part is submitted then.
+        later = [path for path in (run_dir / NOTES_FILE, run_dir / NEXT_PART_FILE) if path.exists()]
+        newest = max(path.stat().st_mtime_ns for path in (run_dir / "events.jsonl", *later))
         if stored.stat().st_mtime_ns >= newest:
             report = Report.model_validate(read_json(stored.read_bytes()))
             if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):

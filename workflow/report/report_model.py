@@ -56,6 +56,8 @@ class RunPart(ReportPart):
     host: str = ""
     pid: int | None = None
     job: str = Field("", description="job of a submitted run: `slurm job 12`")
+    part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
+    parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
     site: str = ""
     wf_version: str = ""
     overlap: Real | None = Field(
@@ -86,6 +88,8 @@ class RunLine(ReportPart):
     site: str = ""
     tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
     note: str = Field("", description="the newest note on the run")
+    part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
+    parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
     goes_on_with: str = Field("", description="the run of which it is the next part")
 
 

@@ -12,6 +12,7 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.actions import AskScheduler, Decisions, FinishRun, KillStage, SignalStages, TellStages
+from workflow.run.chain import submission_s
 from workflow.run.state.events import StopPlanned
 from workflow.run.state.lifecycle_events import StageFailed, StageStopped
 from workflow.run.state.reducer import with_stage
@@ -55,7 +56,7 @@ def ladder(state: RunState) -> list[Rung]:
     """When to send which signal, in order of time; the last rung is SIGKILL."""
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
     if state.cause == "end_of_allocation" and state.ends_at is not None:
-        return _before_end(begin, state.ends_at)
+        return _before_end(begin, state.ends_at - submission_s(state.plan, state.ends_at - begin))
     if state.unaffected:
         told = [state.plan.stage(name) for name in state.unaffected]
         apart = [rung._replace(stages="unaffected") for rung in _tell_first(begin, stop_s, told)]

@@ -144,7 +144,8 @@ class AskedNodes(Protocol):
 @dataclass(frozen=True)
 class JobOrder:
     """One job. `prelude` are lines of shell before the `command`; `cpus` and `gpus`: those of a node that the stages
-    use, hardware threads as Slurm and PBS count them; `output`: the file for what the command prints."""
+    use, hardware threads as Slurm and PBS count them; `without`: hosts that it should not get, where the scheduler can
+    be told; `output`: the file for what the command prints."""
 
     allocation: AskedNodes
     name: str
@@ -153,6 +154,7 @@ class JobOrder:
     prelude: tuple[str, ...]
     cpus: int
     gpus: int = 0
+    without: tuple[str, ...] = ()
     output: Path = field(kw_only=True)
 
 

@@ -218,6 +218,8 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
         yield f"--constraint={'&'.join(allocation.constraints)}"
     if not allocation.exclusive:
         yield f"--cpus-per-task={order.cpus}"
+    if order.without and not any(line.startswith(("--exclude", "-x")) for line in allocation.directives):
+        yield f"--exclude={','.join(order.without)}"
     # Whole nodes come without their GPUs, unless these are asked for.
     if order.gpus and not any("gpu" in line for line in allocation.directives):
         yield f"--gpus-per-node={order.gpus}"

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workflow.errors import RunError
@@ -36,8 +36,11 @@ _OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]{0,200}-\d{8}-\d{6}-[0-9a-f]{4}"
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
-def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[str]) -> JobOrder:
-    """The job that executes `command`, the supervisor, on the nodes of this plan.
+def make_order(
+    plan: Plan, site: Site, run_dir: Path, name: str, command: list[str], without: Sequence[str] = ()
+) -> JobOrder:
+    """The job that executes `command`, the supervisor, on the nodes of this plan; hosts in `without` are left out where
+    the scheduler can be told.
 
     Raises RunError for a run directory whose name a job script cannot hold.
     """
@@ -47,7 +50,7 @@ def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[s
     gpus = site.gpus_per_node if any(stage.placement.gpus for stage in plan.stages) else 0
     return JobOrder(
         plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cores * site.threads_per_core, gpus,
-        output=run_dir / OUTPUT_FILE,
+        without=tuple(without), output=run_dir / OUTPUT_FILE,
     )  # fmt: skip
 
 
@@ -89,6 +92,18 @@ def submit_environment(order: JobOrder, environ: Mapping[str, str]) -> dict[str,
     without = {name for scheduler in schedulers for name in scheduler.not_inherited(order)}
     beginnings = tuple(name[:-1] for name in without if name.endswith("*"))
     return {key: value for key, value in environ.items() if key not in without and not key.startswith(beginnings)}
+
+
+def leave_job(plan: Plan, run_dir: Path) -> None:
+    """Forget the job that this process is part of: what it plans and submits from now on is as from a login node.
+
+    A Flux instance is not forgotten: what is submitted in it is part of its job.
+    """
+    assert plan.allocation is not None, "the site has a scheduler"
+    order = JobOrder(plan.allocation, "", run_dir, (), (), 0, output=run_dir / OUTPUT_FILE)
+    kept = submit_environment(order, os.environ)
+    for name in [name for name in os.environ if name not in kept]:
+        del os.environ[name]
 
 
 def own_script(order: JobOrder) -> str:

@@ -7,6 +7,7 @@ import logging
 import secrets
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from workflow import __version__
@@ -39,14 +40,14 @@ class JobRefusedError(RunError):
     """The scheduler has not accepted a job."""
 
 
-def submit_run(plan: Plan, site: Site, run_dir: Path) -> JobRecord:
-    """Submit the job of a run.
+def submit_run(plan: Plan, site: Site, run_dir: Path, without: Sequence[str] = ()) -> JobRecord:
+    """Submit the job of a run; hosts in `without` are left out where the scheduler can be told.
 
     Raises RunError when it is refused, or when it is not known whether it was accepted.
     """
     name = job_name(run_dir.name, secrets.token_hex(3))
     try:
-        return submit_job(make_order(plan, site, run_dir, name, supervisor_command(run_dir)))
+        return submit_job(make_order(plan, site, run_dir, name, supervisor_command(run_dir), without))
     except JobRefusedError as error:
         write_verdict(str(run_dir), "failed", EXIT_BAD_INPUT, error.message, time.time())
         raise RunError(error.message, error.hint) from error
@@ -77,10 +78,14 @@ def submit_job(order: JobOrder) -> JobRecord:
     return record
 
 
-def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
+def check_submission(plan: Plan, site: Site, run_dir: Path, *, in_job: bool = False) -> None:
     """Raises RunError for a run that cannot be submitted, before anything of it is written: this machine is not the
-    site, its directory has a name that job scripts cannot hold, or PSI/J or the submit command is missing."""
-    _check_here(site)
+    site, its directory has a name that job scripts cannot hold, or PSI/J or the submit command is missing.
+
+    `in_job`: this is a node of a job of that site, which may look otherwise than its login nodes.
+    """
+    if not in_job:
+        _check_here(site)
     check_path(run_dir)
     if plan.allocation is None:
         return

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 
 from workflow.report_figures import Better
 from workflow.spec.json_schema import DRAFT, tidy
-from workflow.spec.models.allocation_request import AllocationRequest
+from workflow.spec.models.allocation_request import JobRequest
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.units import Duration, Spec
 
@@ -44,7 +44,7 @@ class Budget(Spec):
     )
 
 
-class JobsRequest(AllocationRequest):
+class JobsRequest(JobRequest):
     """The batch jobs of a campaign that is started on a login node. Keys other than `nodes`, `time`, `mode` and `count`
     mean the same as in `allocation:`."""
 

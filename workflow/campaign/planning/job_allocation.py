@@ -81,7 +81,8 @@ def _laid_over(of_pipeline: AllocationRequest | None, jobs: JobsRequest, nodes: 
     """What `jobs` says, and what the pipeline says besides."""
     base = of_pipeline or AllocationRequest()
     given = {key: getattr(jobs, key) for key in jobs.model_fields_set & set(AllocationRequest.model_fields)}
-    merged: AllocationRequest = base.model_copy(update={**given, "nodes": nodes})
+    # A repetition is one job: its figures are those of an uninterrupted run.
+    merged: AllocationRequest = base.model_copy(update={**given, "nodes": nodes, "parts": 1})
     return merged
 
 

@@ -37,7 +37,7 @@ def make_report(records: Records) -> Report:
         forecast=forecast,
         off=off,
         notes=[
-            *part_notes(records.plan),
+            *part_notes(records),
             *map(restart_note, restarts),
             *make_notes(records, streams),
             *records.notes.damage,
@@ -73,6 +73,7 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
         stage=state.culprit, started=state.started,
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
+        part=plan.part_number, parts=plan.most_parts,
         overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limit.stage,
         limit_unknown=limit.why_unknown, limit_evidence=limit.evidence,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from workflow.plan.plan_model import Plan
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, StreamPart
+from workflow.run.chain import next_part_text, part_text
 from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
@@ -236,8 +237,15 @@ def _next_step(records: Records, decided: RestartDecided) -> float | None:
     return min(seen, default=None)
 
 
-def part_notes(plan: Plan) -> list[str]:
-    """With which run this one goes on, and where its stages began."""
+def part_notes(records: Records) -> list[str]:
+    """With which run this one goes on, and where its stages began; and what has become of the next part."""
+    found, following = _begin_of_part(records.plan), records.next_part
+    if following is not None and following.is_settled:
+        found.append(next_part_text(records.run_dir.resolve().name, following))
+    return found
+
+
+def _begin_of_part(plan: Plan) -> list[str]:
     if (part := plan.part) is None:
         return []
     firsts: dict[int, list[str]] = {}
@@ -247,7 +255,8 @@ def part_notes(plan: Plan) -> list[str]:
     begun = [f"{listing(names)} began at step {first}" for first, names in sorted(firsts.items())]
     done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
     text = "; ".join([*(done if part.finished else []), *begun])
-    return [f"part {part.number} of the run, which goes on with {PurePath(part.run).name}: {text}"]
+    which = part_text(part.number, plan.most_parts)
+    return [f"{which} of the run, which goes on with {PurePath(part.run).name}: {text}"]
 
 
 def restart_note(part: RestartPart) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
 from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records

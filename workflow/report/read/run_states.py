@@ -66,6 +66,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
     last = time.time() if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
     notes, part = read_notes(run_dir), read_part(run_dir)
+    site, parts = _planned(run_dir)
     return RunLine(
         name=run_dir.name,
         state=state,
@@ -74,7 +75,9 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
         started=started,
         wall_s=wall_s,
         host=host,
-        site=_site(run_dir),
+        site=site,
+        part=1 if part is None else part.number,
+        parts=1 if job is None else parts,
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
@@ -95,13 +98,14 @@ def _count_violated(run_dir: Path) -> int:
     return sum(each.is_violated for each in read_expectations(run_dir) or ())
 
 
-def _site(run_dir: Path) -> str:
-    """The site of a run's plan, whatever the version of that plan; empty where it cannot be read."""
+def _planned(run_dir: Path) -> tuple[str, int]:
+    """The site of a run's plan, and how many parts it may have, whatever the version of that plan; empty and 1 where it
+    cannot be read."""
     try:
         plan = read_json((run_dir / PLAN_FILE).read_bytes())
-        return str(plan.get("site", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+        return str(plan.get("site", "")), int((plan.get("allocation") or {}).get("parts", 1))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return "", 1
 
 
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
@@ -115,8 +119,8 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     Takes up to ten seconds for a supervisor on another host. Nothing is said of a run that nobody has started.
     """
     job = read_job(run_dir)
-    if job is not None:
-        report = report.model_copy(update={"run": report.run.model_copy(update={"job": job.text})})
+    of_job = {"parts": 1} if job is None else {"job": job.text}
+    report = report.model_copy(update={"run": report.run.model_copy(update=of_job)})
     if report.run.state != "unfinished":
         return report
     (lives,) = examine_leases([run_dir])

@@ -71,7 +71,8 @@ def job_text(allocation: AllocationPlan) -> str:
     named = [
         f"{key} {value or 'not named'}" for key, value in (("queue", allocation.queue), ("account", allocation.account))
     ]
-    return f"job: {', '.join(named)}, walltime {duration(allocation.walltime_s)}"
+    text = f"job: {', '.join(named)}, walltime {duration(allocation.walltime_s)}"
+    return text if allocation.parts == 1 else f"{text}; at most {allocation.parts} jobs, one after the other"
 
 
 def nodes_text(group: NodeGroup) -> str:

@@ -23,6 +23,7 @@ from workflow.report.show.report_tables import (
     stream_table,
 )
 from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
+from workflow.run.chain import part_text
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -69,7 +70,8 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     run = report.run
     # Of a run that has succeeded only: of another one none is compared.
     reason = run.reason or (expectations_text(report) if run.exit_code == EXIT_VIOLATED else "")
-    say(console, f"{run.directory}: {run.state}" + (f" ({reason})" if reason else ""), _colour(report))
+    which = f", {part}" if (part := part_text(run.part, run.parts)) else ""
+    say(console, f"{run.directory}: {run.state}{which}" + (f" ({reason})" if reason else ""), _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)

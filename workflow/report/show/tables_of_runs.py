@@ -15,6 +15,7 @@ from workflow.report.show.text_table import (
     state_column,
     text_column,
 )
+from workflow.run.chain import part_text
 from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:
@@ -54,9 +55,18 @@ def run_table(runs: list[RunLine]) -> Table:
         columns.append(text_column("tags", lambda run: " ".join(run.tags)))
     if any(run.note for run in runs):
         columns.append(text_column("newest note", lambda run: shortened(run.note, LONGEST_NOTE), gives_way=4))
+    if any(part_text(run.part, run.parts) for run in runs):
+        columns.append(
+            text_column("part", lambda run: part_text(run.part, run.parts).removeprefix("part "), gives_way=6)
+        )
     if any(run.goes_on_with for run in runs):
         columns.append(text_column("goes on with", lambda run: run.goes_on_with, gives_way=5))
     return make_table(columns, runs)
+
+
+def _part_cell(run: RunLine) -> str:
+    """`2 of at most 5`."""
+    return part_text(run.part, run.parts).removeprefix("part ")
 
 
 def removal_table(runs: Sequence[FoundRun]) -> Table:

@@ -21,8 +21,8 @@ _SHOWN_LINES = 5
 
 def supervisor_command(run_dir: Path) -> list[str]:
     """The command line that supervises a run, here or in a batch job."""
-    # Above this room: when the run has ended it writes the report.
-    return [sys.executable, "-m", "workflow.report.run_process", str(run_dir)]
+    # Above this room: when the run has ended it writes the report, and submits the next part.
+    return [sys.executable, "-m", "workflow.api.run_process", str(run_dir)]
 
 
 def start_detached(run_dir: Path) -> Lease:

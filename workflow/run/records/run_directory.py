@@ -59,21 +59,27 @@ def create_run_dir(
     *,
     provenance: Provenance | None = None,
     latest: bool = True,
+    beside: Path | None = None,
 ) -> Path:
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
-    `runs/latest` then points to it, wherever it is, unless `latest` is false. `provenance` is kept in
-    provenance.json. Raises RunError when the directory is not empty or cannot be written; nothing is left behind
-    then.
+    `runs/latest` then points to it, wherever it is, unless `latest` is false. `beside`: a run, in whose
+    folder the new directory is made; `latest` there then points to it where it has pointed to that run. `provenance`
+    is kept in provenance.json.
+
+    Raises RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
     existed = run_dir is not None and exists(run_dir)
     mode = _MODES[plan.share]
-    directory = (
-        _make_new(Path(RUNS).absolute(), plan.pipeline, mode) if run_dir is None else _claim(run_dir.absolute(), mode)
-    )
+    if run_dir is None:
+        directory = _make_new(
+            Path(RUNS).absolute() if beside is None else beside.absolute().parent, plan.pipeline, mode
+        )
+    else:
+        directory = _claim(run_dir.absolute(), mode)
     try:
         _fill(directory, plan, source, provenance)
-        if run_dir is None:
+        if run_dir is None and (beside is None or (beside.parent / LATEST).resolve() == beside.resolve()):
             point_latest(directory.parent, directory)
     except (OSError, ValueError, RunError) as error:
         _remove(directory, itself=not existed)

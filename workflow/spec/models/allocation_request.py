@@ -80,8 +80,8 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class AllocationRequest(Spec):
-    """The batch job that wf submits for a run. What is left out is taken from the site, or follows from the stages."""
+class JobRequest(Spec):
+    """A batch job, as it is asked for. What is left out is taken from the site, or follows from the stages."""
 
     nodes: Annotated[int, Field(ge=1)] | None = Field(
         None, description="number of nodes (default: as few as the stages need)"
@@ -109,6 +109,17 @@ class AllocationRequest(Spec):
     )
     directives: list[Annotated[str, AfterValidator(_directive)]] = Field(
         default_factory=list, description="more options of the scheduler, each as in a job script, without `#SBATCH`"
+    )
+
+
+class AllocationRequest(JobRequest):
+    """The batch job that wf submits for a run. What is left out is taken from the site, or follows from the stages."""
+
+    parts: int = Field(
+        1,
+        ge=1,
+        description="at most so many jobs, one after the other: one that has to stop before its time limit submits "
+        "the next, which goes on with the run",
     )
 
 
