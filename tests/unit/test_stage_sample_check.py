@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.compression import Accuracy, Comparer, Operators, Sampler, VariableOperator, largest_error
+from workflow.stage.compressed_variables import Accuracy, Comparer, Operators, Sampler, VariableOperator, largest_error
 from workflow.stage.variables import BlockData, Selection
 
 ZFP = VariableOperator("zfp", {"accuracy": "0.1"}, 0.1)

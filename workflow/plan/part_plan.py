@@ -11,11 +11,11 @@ from workflow.plan.streams.end_plans import end_of_spool
 
 # Of a file that is read from its first step on.
 WHOLE = {"before": 0, "earlier": ""}
-# Stage → stream → a step.
-Steps = Mapping[str, Mapping[str, int]]
+# Stage → stream → a step of that end.
+StepOfEnds = Mapping[str, Mapping[str, int]]
 
 
-def to_part(plan: Plan, part: PartPlan, begins: Steps, ends: Steps) -> Plan:
+def to_part(plan: Plan, part: PartPlan, begins: StepOfEnds, ends: StepOfEnds) -> Plan:
     """The plan of a part.
 
     Args:
@@ -46,7 +46,7 @@ def _writes(stage: StagePlan, begins: Mapping[str, int], now: Mapping[str, int])
     return stage.model_copy(update={"ends": ends})
 
 
-def _goes_on(plan: Plan, part: PartPlan, stage: StagePlan, ends_of: Steps) -> StagePlan:
+def _goes_on(plan: Plan, part: PartPlan, stage: StagePlan, ends_of: StepOfEnds) -> StagePlan:
     """The stage with the ends that read, and the program that begins where it was."""
     ends = []
     for end in stage.ends:

@@ -40,7 +40,7 @@ class PlanPart(BaseModel):
         data: dict[str, Any] = handler(self)
         for name in self.rare:
             if data.get(name) == type(self).model_fields[name].get_default(call_default_factory=True):
-                del data[name]
+                data.pop(name, None)
         return data
 
 

@@ -16,7 +16,7 @@ from workflow.engines import KEPT_VIA
 from workflow.report.notebook_report import RunReport
 from workflow.spec.component_files import component_dir, load_component_file
 
-Component = str | os.PathLike[str]
+ComponentPath = str | os.PathLike[str]
 # The steps of a port: the file of a recorded stream, or for each step the values of its variables.
 Steps = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 _TESTED = "tested"
@@ -65,7 +65,7 @@ class ComponentResult:
 
 
 def run_component(
-    component: Component | Sequence[str],
+    component: ComponentPath | Sequence[str],
     *,
     reads: Mapping[str, Steps] = {},
     writes: Sequence[str] | None = None,
@@ -158,13 +158,13 @@ def _end_of(log: str) -> str:
     return "\n".join(lines[errors[-1] :][:_LOG_LINES] if errors else lines[-_LOG_LINES:])
 
 
-def _named(component: Component) -> str:
+def _named(component: ComponentPath) -> str:
     """As the pipeline file names it: a folder by its whole path."""
     text = os.fspath(component)
     return str(Path(text).absolute()) if "/" in text else text
 
 
-def _ports_written(component: Component) -> list[str]:
+def _ports_written(component: ComponentPath) -> list[str]:
     folder = component_dir(_named(component), Path.cwd())
     return list(load_component_file(folder / "component.yaml").writes)
 

@@ -26,7 +26,7 @@ from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import STRING_LISTS, Array, BlockData
 
 if TYPE_CHECKING:
-    from workflow.stage.compression import Operators, VariableOperator
+    from workflow.stage.compressed_variables import Operators, VariableOperator
 
 
 class _Known(NamedTuple):
@@ -46,7 +46,7 @@ class AdiosWriteEngine:
         self._adios2 = bindings()
         self._operators: Operators | None = None
         if end.operators:
-            from workflow.stage.compression import Operators  # only writers that compress pay for it
+            from workflow.stage.compressed_variables import Operators  # only writers that compress pay for it
 
             self._operators = Operators(end)
             self._operators.check_built()

@@ -20,7 +20,7 @@ from workflow.stage.uncaught_errors import note_early_exit
 from workflow.stage.variables import SAMPLES, Array, Selection, check_contract
 
 if TYPE_CHECKING:
-    from workflow.stage.compression import Comparer
+    from workflow.stage.compressed_variables import Comparer
 
 
 # A wait that lasts longer is reported while it lasts.
@@ -158,7 +158,7 @@ class Reader:
 
     def _prepare_comparison(self) -> None:
         if self._engine.info(SAMPLES) is not None:
-            from workflow.stage.compression import Comparer  # only readers of compressed streams pay for it
+            from workflow.stage.compressed_variables import Comparer  # only readers of compressed streams pay for it
 
             self._comparer = Comparer(own_communicator())
 

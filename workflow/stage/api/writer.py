@@ -21,7 +21,7 @@ from workflow.stage.uncaught_errors import note_early_exit
 from workflow.stage.variables import Array, BlockData, Info, check_contract, to_array, unit_of
 
 if TYPE_CHECKING:
-    from workflow.stage.compression import Operators, Sampler
+    from workflow.stage.compressed_variables import Operators, Sampler
 
 
 class Writer:
@@ -209,7 +209,7 @@ class Writer:
                 self.attribute("unit", unit, variable=name)
 
     def _prepare_samples(self) -> None:
-        from workflow.stage.compression import Operators, Sampler  # only writers that compress pay for these
+        from workflow.stage.compressed_variables import Operators, Sampler  # only writers that compress pay for these
 
         self._operators, self._sampler = Operators(self._end), Sampler(own_communicator())
 
