@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.pipelines import ROOT
+from workflow.formats.bp5_metadata import whole_steps
 from workflow.formats.bp_index import read_index
 from workflow.formats.joined_bp import FIRST_SUBFILE, BpPiece, JoinError, join_bp5
 
@@ -205,3 +207,29 @@ def test_what_adios2_would_misread_is_refused(mpi_python: str, tmp_path: Path) -
             join_bp5([BpPiece(both), BpPiece(other)], tmp_path / "joined.bp")
     # The other way round a reader meets a writer's variable that it has not met yet.
     check(mpi_python, tmp_path / "joined.bp", [BpPiece(first), BpPiece(both)])
+
+
+@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_step_is_whole_when_all_its_parts_are_there(flush: bool, ranks: int, tmp_path: Path) -> None:
+    """What a power cut may leave: a file cut off at any place. All steps before are whole, and ADIOS2 reads them."""
+    python = MPI_PYTHON if ranks else sys.executable
+    if not python:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    path = write(python, tmp_path / "a.bp", 0, 4, ranks=ranks, flush=flush)
+    assert whole_steps(path) == 4
+    wanted = read(python, (path, "stream", {}))[0]
+    dice = random.Random(ranks)
+    names = ["md.idx", "md.0", *(each.name for each in path.glob("data.*") if each.stat().st_size)]
+    for name in names * 3:
+        torn = tmp_path / "torn.bp"
+        shutil.rmtree(torn, ignore_errors=True)
+        shutil.copytree(path, torn)
+        size = (torn / name).stat().st_size
+        os.truncate(torn / name, dice.randrange(64 if name == "md.idx" else 0, size))
+        steps = whole_steps(torn)
+        assert steps < 4, f"{name} is torn"
+        if steps:
+            assert join_bp5([BpPiece(torn, steps)], tmp_path / f"{name}-{dice.random()}.bp") == steps
+            joined = max(tmp_path.glob(f"{name}-*.bp"), key=lambda each: each.stat().st_mtime_ns)
+            assert read(python, (joined, "stream", {}))[0] == wanted[:steps], f"{name}, {steps} steps"

@@ -15,6 +15,7 @@ from workflow.errors import RunError
 if TYPE_CHECKING:
     from workflow.plan.plan_model import PiecePlan, Plan
     from workflow.run.cut import Cut
+    from workflow.run.reached import Held
     from workflow.run.state.run_state import RunState
 
 
@@ -52,7 +53,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     from workflow.plan.plan_model import PartPlan
     from workflow.run.cut import find_cut
     from workflow.run.part_record import newest_part
-    from workflow.run.reached import how_far, kept_streams, unused_states
+    from workflow.run.reached import held_files, how_far, kept_streams, unused_states
     from workflow.run.records.events_file import read_events
     from workflow.run.records.find_runs import find_run
     from workflow.run.records.run_directory import has_started, read_filled_plan
@@ -68,8 +69,9 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     planned = plan_run(load_as_run(directory, before, sets=sets))
     plan = planned.plan
     _check_same(before, plan, directory)
-    reached = how_far(directory, before, plan, state)
-    cut = find_cut(plan, state, reached, kept_streams(directory, before, state))
+    held = held_files(directory, before, plan)
+    reached = how_far(directory, before, plan, state, held)
+    cut = find_cut(plan, state, reached, kept_streams(plan, state, held))
     if cut.is_empty:
         why = "; ".join(sorted({f"{name} {each.why}" for name, each in reached.items() if each.why}))
         text = f"nothing of {directory.name} can be used: all stages would begin with the first step"
@@ -80,7 +82,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         states=dict(cut.states),
         unused=unused_states(before, state),
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
-        pieces=_pieces(directory, before, plan, cut),
+        pieces=_pieces(plan, cut, held),
     )
     positions = cut.positions
     done = {name: max((end.steps for end in state.ends_of(name)), default=0) for name in state.stages}
@@ -89,16 +91,16 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     )  # fmt: skip
 
 
-def _pieces(directory: Path, before: Plan, plan: Plan, cut: Cut) -> dict[str, list[PiecePlan]]:
+def _pieces(plan: Plan, cut: Cut, held: Held) -> dict[str, list[PiecePlan]]:
     """File → what there is of it up to where its stage goes on."""
-    from workflow.run.part_files import first_pieces, in_run, pieces_of
+    from workflow.run.part_files import first_pieces, in_run
     from workflow.run.reached import kept_files
 
     found = {}
     for stage in plan.stages:
         streams = {in_run(plan.stream(end.stream).path): end.stream for end in stage.ends if end.side == "write"}
         for name, every in kept_files(plan, stage.name).items():
-            pieces = pieces_of(directory, before, name)
+            pieces = list(held[name])
             if stage.name not in cut.finished:
                 ends = cut.positions.ends[stage.name]
                 steps = ends[streams[name]] if name in streams else -(-cut.positions.begins[stage.name][name] // every)

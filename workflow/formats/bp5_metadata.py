@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from workflow.formats.bp_index import HEADER, STEP, WRITERS, Record, read_records
+from workflow.formats.bp_index import BP5, HEADER, STEP, VERSION, WRITERS, Record, newest_steps
 
 _ENTRY = struct.Struct("<2Q")
 _ID = 12  # bytes
@@ -69,26 +69,26 @@ def read_layouts(metadata: Path, records: Sequence[Record]) -> list[tuple[bytes,
 def whole_steps(folder: Path) -> int:
     """How many steps of a BP5 file, from the first on, are there with all their metadata and data.
 
-    After a power cut the index may name a step of which a part was never written: ADIOS2 (2.12.1) waits without a limit
-    for data that are not there. Raises OSError.
+    After a power cut the index may name steps of which a part was never written: ADIOS2 (2.12.1) waits without a limit
+    for data that are not there. All is appended: what is before a step that is whole is whole, too.
+
+    Raises OSError, and ValueError for a file that is not BP5.
     """
-    index, metadata = (folder / "md.idx").read_bytes(), (folder / "md.0").read_bytes()
     known = {id_ for id_, _ in read_formats((folder / "mmd.0").read_bytes())}
     sizes = {path.name: path.stat().st_size for path in folder.glob("data.*")}
-    subfiles: tuple[int, ...] = ()
-    found = 0
-    for kind, numbers in read_records(index[HEADER:]):
-        if kind == WRITERS:
-            subfiles = numbers[3:]
-        elif kind == STEP:
-            data = metadata[numbers[0] : numbers[0] + numbers[1]]
-            if len(data) < numbers[1] or not all(
-                id_ in known and sizes.get(f"data.{subfile}", 0) >= end
-                for subfile, (id_, end) in zip(subfiles, _ends_of_data(data, numbers, len(subfiles)), strict=True)
-            ):
-                break
-            found += 1
-    return found
+    index = (folder / "md.idx").read_bytes()
+    if len(index) < HEADER or index[VERSION] != BP5:
+        raise ValueError(f"{folder} is no BP5 file")
+    with (folder / "md.0").open("rb") as file:
+        for steps, subfiles, (_, numbers) in newest_steps(index[HEADER:]):
+            file.seek(numbers[0])
+            metadata = file.read(numbers[1])
+            ends = _ends_of_data(metadata, numbers, len(subfiles)) if len(metadata) == numbers[1] else ()
+            found = list(zip(subfiles, ends, strict=False))
+            there = all(id_ in known and sizes.get(f"data.{n}", 0) >= end for n, (id_, end) in found)
+            if there and len(found) == len(subfiles):
+                return steps
+    return 0
 
 
 def _ends_of_data(data: bytes, numbers: Sequence[int], writers: int) -> Iterator[tuple[bytes, int]]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 HEADER = 64
 VERSION = 37
 ACTIVE = {5: 39, 4: 38}
+BP5 = 5
 _BP4_RECORD = 64
 _BLANK = 256
 _BP5_HEAD = struct.Struct("<cQ")
@@ -88,9 +89,27 @@ def missing_part(folder: Path) -> str:
 
 def read_records(data: bytes) -> list[Record]:
     """The records of BP5 in what follows the header, without one that is cut off."""
-    return [
-        Record(kind, struct.unpack_from(f"<{(end - begin) // 8}Q", data, begin)) for kind, begin, end in _bodies(data)
-    ]
+    return [_decoded(data, *body) for body in _bodies(data)]
+
+
+def _decoded(data: bytes, kind: bytes, begin: int, end: int) -> Record:
+    return Record(kind, struct.unpack_from(f"<{(end - begin) // 8}Q", data, begin))
+
+
+def newest_steps(data: bytes) -> Iterator[tuple[int, tuple[int, ...], Record]]:
+    """From the newest step to the first one, in what follows the header: how many steps there are up to it, the subfile
+    of each writer, and its record. Of a long file only what is asked for is decoded."""
+    bodies = list(_bodies(data))
+    steps = sum(kind == STEP for kind, _, _ in bodies)
+    changes = [number for number, (kind, _, _) in enumerate(bodies) if kind == WRITERS]
+    for number in range(len(bodies) - 1, -1, -1):
+        if bodies[number][0] != STEP:
+            continue
+        while changes and changes[-1] > number:
+            changes.pop()
+        writers = _decoded(data, *bodies[changes[-1]]).numbers[3:] if changes else ()
+        yield steps, writers, _decoded(data, *bodies[number])
+        steps -= 1
 
 
 def missing_data(folder: Path, records: Iterable[Record]) -> str:

@@ -35,6 +35,7 @@ from pathlib import Path
 from workflow.formats.bp5_metadata import Field, format_entry, read_formats, read_layouts, variables_of
 from workflow.formats.bp_index import (
     ACTIVE,
+    BP5,
     HEADER,
     STEP,
     VERSION,
@@ -45,7 +46,7 @@ from workflow.formats.bp_index import (
     read_records,
 )
 
-_BP5, _MINOR = 5, 2
+_MINOR = 2
 _MINOR_VERSION, _BIG_ENDIAN = 38, 36
 _ALIKE = {40: "row-major or column-major arrays", 41: "FlattenSteps"}
 # More than a writer has subfiles.
@@ -134,9 +135,9 @@ def _read_part(piece: BpPiece) -> _Part | None:
     header = index[:HEADER]
     if len(header) < HEADER or header[VERSION] not in ACTIVE:
         raise JoinError(f"{path} is no BP5 file: md.idx has no header")
-    if (header[VERSION], header[_MINOR_VERSION]) != (_BP5, _MINOR):
+    if (header[VERSION], header[_MINOR_VERSION]) != (BP5, _MINOR):
         raise JoinError(
-            f"{path} is of version {header[VERSION]}.{header[_MINOR_VERSION]} of the BP format, not {_BP5}.{_MINOR}"
+            f"{path} is of version {header[VERSION]}.{header[_MINOR_VERSION]} of the BP format, not {BP5}.{_MINOR}"
         )
     if header[_BIG_ENDIAN]:
         raise JoinError(f"{path} was written by a big-endian machine")
@@ -197,7 +198,7 @@ def _check_layouts(earlier: _Part, later: _Part) -> None:
 def _write(parts: Sequence[_Part], folder: Path, target: Path, runs: Path | None) -> None:
     """Fill the folder that becomes `target`."""
     header = bytearray(parts[0].header)
-    header[ACTIVE[_BP5]] = 0
+    header[ACTIVE[BP5]] = 0
     formats = {id_: format_ for part in parts for id_, format_ in part.formats.items()}
     with (folder / "mmd.0").open("wb") as file:
         for id_, format_ in formats.items():

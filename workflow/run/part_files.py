@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from workflow.formats import bp5_metadata
-from workflow.formats.bp_index import is_blank, read_index
+from workflow.formats.bp_index import is_blank
 from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
 from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
 from workflow.plan.placeholders import checkpoint_path, earlier_file, stage_dir
@@ -35,10 +35,9 @@ def whole_steps(path: Path | None) -> int:
     """The steps of a BP5 file that can be read; 0 where there is none."""
     if path is None or is_blank(path / "md.idx"):
         return 0
-    index = read_index(path / "md.idx")
     try:
-        return 0 if index is None or not index.steps else bp5_metadata.whole_steps(path)
-    except (OSError, struct.error):
+        return bp5_metadata.whole_steps(path)
+    except (OSError, ValueError, struct.error):
         return 0
 
 

@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from workflow.errors import WfError
 from workflow.formats.kept_state import STATE_DIR, is_whole, read_states, record_path
-from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PiecePlan, Plan, StagePlan
 from workflow.run.cut import Reached, SavedState
 from workflow.run.part_files import in_run, pieces_of
 from workflow.run.records.run_directory import read_filled_plan, stage_dir
 from workflow.run.restart_positions import Member
 from workflow.run.state.run_state import RunState
 
+# File, relative to the run directory → what the parts of the run hold of it, in the order of its steps.
+Held = Mapping[str, Sequence[PiecePlan]]
 
-def how_far(run_dir: Path, before: Plan, now: Plan, state: RunState) -> dict[str, Reached]:
+
+def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
+    """What a run and the parts before it hold of the files with which the next part can go on."""
+    names = {name for stage in now.stages for name in kept_files(now, stage.name)}
+    return {name: pieces_of(run_dir, before, name) for name in names}
+
+
+def how_far(run_dir: Path, before: Plan, now: Plan, state: RunState, held: Held) -> dict[str, Reached]:
     """Stage → how far it has come.
 
     Args:
         before: the plan of the run.
         now: that of the next part.
         state: the last one of the run.
+        held: from `held_files`.
     """
-    return {stage.name: _reached(run_dir, before, stage, now, state) for stage in now.stages}
+    return {stage.name: _reached(run_dir, before, stage, now, state, held) for stage in now.stages}
 
 
-def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: RunState) -> Reached:
+def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: RunState, held: Held) -> Reached:
     reads = {end.stream: end.steps for end in state.ends_of(stage.name) if end.side == "read"}
     written = [end.stream for end in stage.ends if end.side == "write"]
     kept = {}
     for name, every in kept_files(now, stage.name).items():
-        whole = every * sum(piece.steps for piece in pieces_of(run_dir, before, name))
+        whole = every * sum(piece.steps for piece in held[name])
         stream = next((each for each in written if in_run(now.stream(each).path) == name), None)
         # A step that is whole in a stream need not be computed again, whether its end was noted or not.
         kept[stream or name] = whole if stream else min([whole, *reads.values()])
@@ -80,13 +90,13 @@ def kept_files(plan: Plan, stage: str) -> dict[str, int]:
     return {in_run(path): every for path, every in found.items()}
 
 
-def kept_streams(run_dir: Path, plan: Plan, state: RunState) -> set[str]:
-    """The streams all of whose steps can be read again: from their own file, or from that of their spool."""
+def kept_streams(plan: Plan, state: RunState, held: Held) -> set[str]:
+    """The streams all of whose steps can be read again: from their own file, or from that of their spool. Pure."""
     found = set()
     for stream in plan.streams:
         holder = plan.stream(stream.spool) if stream.spool else stream
         if holder.is_kept:
-            steps = sum(piece.steps for piece in pieces_of(run_dir, plan, os.path.relpath(holder.path, run_dir)))
+            steps = sum(piece.steps for piece in held[in_run(holder.path)])
             if steps >= state.writer(stream.name).steps:
                 found.add(stream.name)
     return found
