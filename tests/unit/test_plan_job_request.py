@@ -55,7 +55,16 @@ def test_parts_are_jobs_one_after_the_other(tmp_path: Path) -> None:
     got = plan(tmp_path, "allocation: {parts: 5, walltime: 1 h}")
     assert got.allocation is not None and (got.allocation.parts, got.most_parts, got.part_number) == (5, 5, 1)
     assert job_text(got.allocation).endswith("; at most 5 jobs, one after the other")
-    assert not any("parts" in each for each in got.advice)
+    said = "s saves nothing, so that it begins anew in each part until it has ended; add `checkpoint` to stages.s"
+    assert [each for each in got.advice if "parts" in each] == [f"allocation.parts: {said}"]
+    checkpoint = "stages.s.checkpoint={files: chk.*, outputs: {every: 10}, command: ['true', '${{ checkpoint.path }}']}"
+    saving = plan(tmp_path, "allocation: {parts: 5, walltime: 1 h}", checkpoint)
+    assert not any("parts" in each for each in saving.advice)
+    (stage,) = saving.stages
+    assert stage.checkpoint is not None
+    assert stage.checkpoint.program == ["true", "${{ run.dir }}/stages/s/checkpoint"]
+    assert stage.checkpoint.files == "${{ run.dir }}/stages/s/work/chk.*"
+    assert [stage.checkpoint.steps_before(number) for number in (0, 9, 10, 25)] == [1, 1, 2, 3]
 
 
 def test_parts_without_a_walltime_a_scheduler_or_jobs_of_their_own_come_with_a_note(tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ def advise(
     joined: Mapping[str, JoinedStream],
     declared: Mapping[str, DeclaredStage],
     mentioned: Mapping[str, set[str]],
+    parts: int,
     site: Site,
     notes: Notes,
 ) -> None:
     """Adds advice on streams, stages to the notes, in the file's order.
 
-    `mentioned` names the streams that each stage's command, env or files use in a placeholder.
+    `mentioned` names the streams that each stage's command, env or files use in a placeholder; `parts`: how many jobs
+    may go on with the run.
     """
     by_name = {stage.name: stage for stage in stages}
     if (seen := site.seen.get("cores_per_node")) is not None:
@@ -40,6 +42,20 @@ def advise(
         _on_stream(stream, by_name, notes)
         _on_programs(joined[stream.name], stream, declared, mentioned, notes)
     _on_diamonds(streams, declared, notes)
+    if parts > 1:
+        _on_parts(stages, declared, notes)
+
+
+def _on_parts(stages: Sequence[StagePlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:
+    """A simulation that saves nothing cannot go on in the next job."""
+    for stage in stages:
+        if stage.checkpoint is not None or any(end.side == "read" for end in stage.ends):
+            continue
+        component = declared[stage.name].component
+        can = component is None or component.state == "saved"
+        hint = f"add `checkpoint` to stages.{stage.name}" if can else "its component cannot"
+        text = f"{stage.name} saves nothing, so that it begins anew in each part until it has ended"
+        notes.advise(f"allocation.parts: {text}; {hint}")
 
 
 def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:

@@ -126,7 +126,7 @@ def make_plan(
     expectations = plan_expectations(spec, stages, streams, problems)
     check_site_environment(site, spec.not_secret, problems)
     problems.raise_any()
-    advise(stages, streams, joined, declared, mentioned, site, notes)
+    advise(stages, streams, joined, declared, mentioned, 1 if allocation is None else allocation.parts, site, notes)
     return Plan(
         wf_version=wf_version,
         pipeline=spec.name,

@@ -85,7 +85,7 @@ def to_stage_plan(
         added=stage.role,
         optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
         restart=restart,
-        checkpoint=_checkpoint(stage, values, filler, openpmd, problems),
+        checkpoint=_checkpoint(stage, values, filler, openpmd, notes),
         from_start=from_start,
         kept_files=_kept_files(stage, parameters),
         observed="metrics" if stage.spec.uses_stage else "evidence",
@@ -93,7 +93,7 @@ def to_stage_plan(
 
 
 def _checkpoint(
-    stage: DeclaredStage, values: Mapping[str, str], filler: Filler, more: Sequence[str], problems: Problems
+    stage: DeclaredStage, values: Mapping[str, str], filler: Filler, more: Sequence[str], notes: Notes
 ) -> CheckpointPlan | None:
     """What a stage saves. `more`: arguments that wf adds to its command."""
     declared = stage.spec.checkpoint
@@ -101,7 +101,11 @@ def _checkpoint(
         return None
     if stage.component is not None and stage.component.state != "saved":
         text = f"component `{stage.component.component}` saves no state, so that this has no effect"
-        problems.add(f"stages.{stage.name}.checkpoint", text, "remove it; a component that does has `state: saved`")
+        notes.problems.add(
+            f"stages.{stage.name}.checkpoint", text, "remove it; a component that does has `state: saved`"
+        )
+    what = f"the newest of {declared.files}" if declared.files else "the newest state that it has saved"
+    notes.why(f"stages.{stage.name}.checkpoint", f"`wf resume` and the next job of a chain go on from {what}")
     if declared.files is None or declared.outputs is None:
         return CheckpointPlan(every_s=declared.every)
     again = filler.with_values({"checkpoint.path": checkpoint_path(stage.name, declared.files)})
@@ -111,7 +115,7 @@ def _checkpoint(
         every=declared.outputs.every,
         first=declared.outputs.first,
         again=declared.outputs.again,
-        program=[*_argv(stage, "checkpoint.command", declared.command or [], values, again, problems), *more],
+        program=[*_argv(stage, "checkpoint.command", declared.command or [], values, again, notes.problems), *more],
     )
 
 

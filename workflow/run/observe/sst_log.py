@@ -72,7 +72,8 @@ _CHATTER = re.compile(
     r'|This may (?:have negative consequences|result in (?:loss of data|corrupt output|"unexpected close" or "failed))'
     r"|ADIOS2 caught SigInt, exiting|SST stream open at exit, unlinking contact file"
     # Of a stage that leaves its file open for the next attempt, by the library of ADIOS2's Python bindings.
-    r"|nanobind: (?:leaked \d+ |this is likely caused by)| - leaked (?:instance|type|function) | - \.\.\. skipped remainder"
+    r"|nanobind: (?:leaked \d+ |this is likely caused by)| - leaked (?:instance|type|function) "
+    r"| - \.\.\. skipped remainder"
     r"|See https://nanobind\.readthedocs\.io/en/latest/refleaks"
     r"|\t(?:Duration \(secs\)|Timesteps? [A-Z]\w+(?: Received)?|\w*Bytes\w*|Preload\w+|AverageReadRankFanIn) = "
 )
