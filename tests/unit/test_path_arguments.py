@@ -90,8 +90,6 @@ def test_pipelines_and_run_directories(form: Form, tmp_path: Path) -> None:
     directory, states = start_run(loaded, workflow.make_plan(loaded), form("started"))
     states.close()
     assert directory == tmp_path / "started"
-    beside = workflow.api.create_run(loaded, workflow.make_plan(loaded), beside=form("runs/one"))
-    assert beside.parent == tmp_path / "runs"
 
 
 @FORMS

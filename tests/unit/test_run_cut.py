@@ -89,7 +89,7 @@ def test_a_file_that_is_read_while_it_is_written_has_no_gap() -> None:
     sim = at("sim", plan, 22, 30, 20, 10)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
     assert begins(found) == {"sim": 20, "xrd": 22, "keep": 25}
-    assert found.positions.ends["sim"] == {"field": 22}
+    assert found.positions.ends["sim"] == {"field": 20}, "the file of the next part begins where the simulation does"
 
 
 @pytest.mark.parametrize("drops", [True, False])
@@ -98,7 +98,7 @@ def test_an_analysis_that_is_behind_a_file_does_not_take_the_simulation_back(dro
     sim = at("sim", plan, 95, 100, 90, 10, drops=drops)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 12), keep=at("keep", plan, 12))
     assert begins(found) == {"sim": 90, "xrd": 12, "keep": 12}
-    assert found.positions.ends["sim"] == {"field": 95 if drops else 90}
+    assert found.positions.ends["sim"] == {"field": 90}
 
 
 def test_simulation_without_a_saved_state_begins_anew_with_all_that_it_feeds() -> None:
@@ -161,6 +161,42 @@ def test_two_simulations_that_are_joined_begin_at_states_that_fit() -> None:
     one, other = at("a", plan, 31, 30, 20, 10), at("b", plan, 31, 29, 20, 15)
     found = cut(plan, after(plan), a=one, b=other)
     assert begins(found) == {"a": 20, "b": 20}
+
+
+def tapped(**changed: object) -> Plan:
+    """sim → xrd, and a tap that draws the same stream."""
+    stages = [
+        make_stage("sim", ["x"], [make_end("field", "write")]),
+        make_stage("xrd", ["x"], [make_end("field", "read")]),
+        make_stage("plot", ["x"], [make_end("field", "read")]).model_copy(update={"optional": True, **changed}),
+    ]
+    return make_plan(stages, [make_stream("field", "sim", ["xrd", "plot"])])
+
+
+def test_a_tap_takes_nobody_back() -> None:
+    plan = tapped(added="tap", from_start="needs all steps")
+    plot = at("plot", plan, None, why="needs all steps")
+    found = cut(plan, after(plan), sim=at("sim", plan, None, 20, 10), xrd=at("xrd", plan, 25), plot=plot)
+    assert begins(found) == {"sim": 20, "xrd": 25, "plot": 25}
+    assert found.reasons["plot"] == "keeps only what follows"
+
+
+def test_a_stage_that_may_fail_does_not_let_a_finished_simulation_run_again() -> None:
+    plan = tapped()
+    found = cut(plan, after(plan, "sim", "xrd"), plot=at("plot", plan, 3))
+    assert set(found.finished) == {"sim", "xrd", "plot"}
+
+
+def test_a_spool_that_holds_all_steps_has_done_its_work() -> None:
+    stages = [
+        make_stage("sim", ["x"], [make_end("field", "write")]),
+        make_stage("xrd", ["x"], [make_end("field", "read")]),
+        make_stage("kept", ["x"], [make_end("field", "read"), make_end("field-spool", "write", "live")]),
+    ]
+    streams = [make_stream("field", "sim", ["xrd", "kept"]), make_stream("field-spool", "kept", [], "live")]
+    plan = make_plan(stages, [streams[0].model_copy(update={"spool": "field-spool"}), streams[1]])
+    found = cut(plan, after(plan, "sim"), {"field", "field-spool"}, xrd=at("xrd", plan, 7))
+    assert (set(found.finished), begins(found)) == ({"sim", "kept"}, {"xrd": 7})
 
 
 @pytest.mark.parametrize("seed", range(200))

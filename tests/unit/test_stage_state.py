@@ -71,17 +71,21 @@ def test_a_state_that_is_not_there_is_refused(attempt: StageSettings) -> None:
         stage.State(n=0)
 
 
-@pytest.mark.usefixtures("attempt")
-def test_without_one_it_begins_with_the_initial_values_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_one_it_begins_with_the_initial_values_and_says_so(
+    attempt: StageSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert stage.State(n=5)["n"] == 5
     assert capsys.readouterr().err == ""
+    with pytest.raises(stage.StageError, match="this program has a State already; put all values into one"):
+        stage.State(n=5)
+    begin(attempt, 0)
     assert stage.State(n=5)["n"] == 5
     assert "it begins at the first step" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("attempt")
-def test_other_names_are_refused() -> None:
+def test_other_names_are_refused(attempt: StageSettings) -> None:
     stage.State(n=0).save()
+    begin(attempt, 0)
     with pytest.raises(stage.StageError, match="the saved state has n, but the program has m: it has changed since"):
         stage.State(m=0)
 

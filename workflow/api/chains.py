@@ -88,7 +88,7 @@ def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str]) -> Nex
     from workflow.submit.submission import submit_run
 
     planned = part.planned
-    directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags, beside=run_dir)
+    directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags)
     record = NextPart("submitting", str(directory), without=without)
     with contextlib.suppress(OSError):
         write_next_part(run_dir, record)

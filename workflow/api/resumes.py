@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from workflow.api.replays import load_as_run
 from workflow.api.runs import PlannedRun, plan_run
 from workflow.errors import RunError
+from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import PiecePlan, Plan
@@ -63,13 +64,20 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     directory = newest_part(find_run(run))
     before = read_filled_plan(directory)
     if not has_started(directory):
-        raise RunError(f"{directory.name} has not been started", "start it: `wf run`")
+        text = f"{directory.name} has not been started"
+        if before.part is None:
+            raise RunError(text, "start it: `wf run`")
+        raise RunError(
+            f"{text}, and goes on with {Path(before.part.run).name}",
+            f"wait for its job: wf watch {directory.name}; if it has none any more, remove it: rm -r {directory}",
+        )
     state = fold(initial_state(before), read_events(directory))
     _refuse(directory, state)
     planned = plan_run(load_as_run(directory, before, sets=sets))
     plan = planned.plan
     _check_same(before, plan, directory)
     held = held_files(directory, before, plan)
+    _check_pieces(held)
     reached = how_far(directory, before, plan, state, held)
     cut = find_cut(plan, state, reached, kept_streams(plan, state, held))
     if cut.is_empty:
@@ -103,11 +111,23 @@ def _pieces(plan: Plan, cut: Cut, held: Held) -> dict[str, list[PiecePlan]]:
             pieces = list(held[name])
             if stage.name not in cut.finished:
                 ends = cut.positions.ends[stage.name]
-                steps = ends[streams[name]] if name in streams else -(-cut.positions.begins[stage.name][name] // every)
+                begins = cut.positions.begins[stage.name]
+                steps = ends[streams[name]] if name in streams else -(-begins.get(name, 0) // every)
                 pieces = first_pieces(pieces, steps)
             if pieces:
                 found[name] = pieces
     return found
+
+
+def _check_pieces(held: Held) -> None:
+    """Refuse to go on without what earlier parts have written. Raises RunError."""
+    for name, pieces in held.items():
+        for piece in pieces:
+            if not Path(piece.path).exists():
+                raise RunError(
+                    f"{piece.path} is gone: it has {plural(piece.steps, 'step')} of {name}, which the run needs",
+                    "put it back where it was, or run the pipeline again: `wf run`",
+                )
 
 
 def _refuse(directory: Path, state: RunState) -> None:
@@ -121,11 +141,16 @@ def _refuse(directory: Path, state: RunState) -> None:
         raise RunError(f"{directory.name} has not ended: its supervisor is alive", "`wf watch`, or `wf cancel` first")
 
 
+def _ends(plan: Plan) -> list[str]:
+    return [f"{stage.name} {end.side}s {end.stream}" for stage in plan.stages for end in stage.ends]
+
+
 def _check_same(before: Plan, now: Plan, directory: Path) -> None:
     """Refuse a pipeline that has other stages or streams by now."""
     for what, then, here in (
         ("stages", [stage.name for stage in before.stages], [stage.name for stage in now.stages]),
         ("streams", [stream.name for stream in before.streams], [stream.name for stream in now.streams]),
+        ("readers or writers", _ends(before), _ends(now)),
     ):
         if sorted(then) != sorted(here):
             different = ", ".join(sorted({*then} ^ {*here}))

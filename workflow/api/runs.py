@@ -175,11 +175,9 @@ def create_run(
     plan: Plan,
     run_dir: str | os.PathLike[str] | None = None,
     tags: Sequence[str] = (),
-    *,
-    beside: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Write the directory of a run that something else starts, for example a batch job. `beside`: another run, in whose
-    folder a new directory is made.
+    """Write the directory of a run that something else starts, for example a batch job. That of a part is made in the
+    folder of the part before.
 
     Raises WfError for a bad tag, before anything is written.
     """
@@ -190,7 +188,8 @@ def create_run(
 
     tags = check_tags(tags)
     provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
-    given, other = (None if path is None else Path(path) for path in (run_dir, beside))
+    given = None if run_dir is None else Path(run_dir)
+    other = None if plan.part is None else Path(plan.part.run)
     directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other)
     if run_dir is not None or directory.parent != Path(RUNS).absolute():
         note_run(directory)

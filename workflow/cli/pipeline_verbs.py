@@ -304,8 +304,13 @@ def resume(
     if awaits_next_part(newest):
         text = f"the job of {newest.name} is about to submit the next part"
         raise RunError(text, f"wait for it: wf watch {newest.name}; or end it: wf cancel {newest.name}")
+    folder = newest.resolve().parent
+    if run_dir is not None and run_dir.resolve().parent != folder:
+        text = f"{run_dir} is not in the folder of {newest.name}: the files of a part are links to those before it"
+        raise RunError(text, f"use a name there: --run-dir {folder / run_dir.name}")
     part = plan_part(newest, sets=sets)
-    click.echo(part_text(part.number, part.run.name, part.cut, part.reached))
+    own = [stage.name for stage in part.planned.plan.stages if stage.component is None]
+    click.echo(part_text(part.number, part.run.name, part.cut, part.reached, own))
     if not dry_run:
         _run_planned(part.planned, run_dir, quiet=quiet, detach=detach)
 

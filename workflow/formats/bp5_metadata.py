@@ -70,7 +70,7 @@ def whole_steps(folder: Path) -> int:
     """How many steps of a BP5 file, from the first on, are there with all their metadata and data.
 
     After a power cut the index may name steps of which a part was never written: ADIOS2 (2.12.1) waits without a limit
-    for data that are not there. All is appended: what is before a step that is whole is whole, too.
+    for data that are not there. All is appended: before the newest data that are there in a file, none are missing.
 
     Raises OSError, and ValueError for a file that is not BP5.
     """
@@ -79,16 +79,23 @@ def whole_steps(folder: Path) -> int:
     index = (folder / "md.idx").read_bytes()
     if len(index) < HEADER or index[VERSION] != BP5:
         raise ValueError(f"{folder} is no BP5 file")
+    found = None
+    checked: set[int] = set()  # subfiles of which the newest data are there
     with (folder / "md.0").open("rb") as file:
         for steps, subfiles, (_, numbers) in newest_steps(index[HEADER:]):
             file.seek(numbers[0])
             metadata = file.read(numbers[1])
-            ends = _ends_of_data(metadata, numbers, len(subfiles)) if len(metadata) == numbers[1] else ()
-            found = list(zip(subfiles, ends, strict=False))
-            there = all(id_ in known and sizes.get(f"data.{n}", 0) >= end for n, (id_, end) in found)
-            if there and len(found) == len(subfiles):
-                return steps
-    return 0
+            if len(metadata) < numbers[1]:
+                found = steps - 1
+                continue
+            ends = list(zip(subfiles, _ends_of_data(metadata, numbers, len(subfiles)), strict=True))
+            if not all(id_ in known and sizes.get(f"data.{number}", 0) >= end for number, (id_, end) in ends):
+                found = steps - 1
+            found = steps if found is None else found
+            checked |= {number for number, (_, end) in ends if end}
+            if checked >= {*subfiles}:
+                break
+    return found or 0
 
 
 def _ends_of_data(data: bytes, numbers: Sequence[int], writers: int) -> Iterator[tuple[bytes, int]]:

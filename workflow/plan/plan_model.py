@@ -99,7 +99,9 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
-    first_step: int = Field(0, description="of a stage that was started again: the step at which this attempt begins")
+    first_step: int = Field(
+        0, description="of a stage that was started again, or of a part of a run: the step at which it begins"
+    )
     repeated: int = Field(
         0,
         description="of a stage that was started again: how many steps before that it writes again, which are dropped",
@@ -109,6 +111,11 @@ class EndPlan(PlanPart):
         0, description="of a run that goes on: how many steps of the stream come before the first one at `path`"
     )
     earlier: str = Field("", description="the file that holds those steps, of an end that reads them")
+
+    @property
+    def begin(self) -> int:
+        """The step at which the program begins: earlier than `first_step` by what it writes again."""
+        return self.first_step - self.repeated
 
     @property
     def traits(self) -> EngineTraits:
@@ -208,7 +215,7 @@ class CheckpointPlan(PlanPart):
     def steps_before(self, number: int) -> int:
         """How many steps of a stream there are when the program, begun at its own step `number`, writes its first."""
         written = number // self.every + self.first
-        return written - 1 if self.again and number % self.every == 0 else written
+        return max(0, written - 1) if self.again and number % self.every == 0 else written
 
 
 class StagePlan(PlanPart):

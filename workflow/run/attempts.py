@@ -45,9 +45,13 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
     steps that it has read count; of one that only passes steps on to others of these stages, nothing. A stage that
     saves its state begins at the newest one that fits.
     """
-    if any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None):
+    from_start = any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None)
+    if from_start and state.plan.part is None:
         return Beginning()
     members = [_member(run_dir, state, name) for name in stages]
+    if from_start:
+        # The files of this part begin later: what it writes before that is dropped.
+        members = [replace(each, states=[]) for each in members]
     found = find_positions(members)
     first = min((found.begins[each.name][stream] for each in members for stream in each.reads), default=0)
     other = {

@@ -121,7 +121,7 @@ def first_steps(plan: Plan) -> dict[str, int | None]:
     """Stage → the step at which it begins in this part; None: it had done its work before. Pure."""
     finished = {} if plan.part is None else plan.part.finished
     return {
-        stage.name: None if stage.name in finished else max((end.first_step for end in stage.ends), default=0)
+        stage.name: None if stage.name in finished else max((end.begin for end in stage.ends), default=0)
         for stage in plan.stages
     }
 

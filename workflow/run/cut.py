@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workflow.plan.plan_model import Plan, StreamPlan
+from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.run.restart_positions import Member, Positions, find_positions
 from workflow.run.state.run_state import RunState
 
@@ -69,32 +69,69 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
     finished = _finished(plan, state, kept)
     begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
     reasons: dict[str, str] = {}
-    for group in live_groups(plan, [stage.name for stage in plan.stages if stage.name not in finished]):
+    optional = [name for name in _come_along(plan) if name not in finished]
+    for group in live_groups(plan, [stage.name for stage in plan.stages if stage.name not in {*finished, *optional}]):
         members = [reached[name] for name in group]
         found = find_positions([each.member for each in members])
         begins |= found.begins
-        ends |= found.ends
+        # What is kept after that is written anew, in the file of the next part: its readers skip what they have.
+        ends |= {each.member.name: {**found.ends[each.member.name], **_again(each.member, found)} for each in members}
         reasons |= {name: _reason(reached[name].member, members, found) for name in group}
+    for name in optional:
+        begins[name] = ends[name] = _as_it_comes(plan, plan.stage(name), finished, ends)
+        reasons[name] = "keeps only what follows" if any(begins[name].values()) else ""
     done = tuple(stage.name for stage in plan.stages if stage.name in finished)
     states = {
         name: path
         for name, steps in begins.items()
-        if (path := next((each.path for each in reached[name].saved if each.steps.items() <= steps.items()), ""))
+        if name not in optional
+        and (path := next((each.path for each in reached[name].saved if each.steps.items() <= steps.items()), ""))
     }
     return Cut(done, Positions(begins, ends), states, reasons)
+
+
+def _come_along(plan: Plan) -> list[str]:
+    """The stages that begin with what comes: taps, and what may fail and would need all steps. Nobody goes back for
+    them."""
+    return [
+        stage.name for stage in plan.stages if stage.optional and (stage.added is not None or stage.from_start != "")
+    ]
+
+
+def _as_it_comes(
+    plan: Plan, stage: StagePlan, finished: Collection[str], ends: Mapping[str, Mapping[str, int]]
+) -> dict[str, int]:
+    """Where such a stage begins: with the next step of a live stream, or with the first one of a complete file."""
+    along, found = _come_along(plan), {}
+    for end in stage.ends:
+        stream = plan.stream(end.stream)
+        comes = end.side == "read" and stream.coupling == "live" and stream.writer not in {*finished, *along}
+        found[stream.name] = ends[stream.writer][stream.name] if comes else 0
+    return found
+
+
+def _again(member: Member, found: Positions) -> dict[str, int]:
+    return {stream: found.begins[member.name][stream] for stream in member.kept}
 
 
 def _finished(plan: Plan, state: RunState, kept: Collection[str]) -> set[str]:
     """The stages that have done their work, and whose steps nobody misses."""
     found = {name for name, stage in state.stages.items() if stage.status == "succeeded"}
-    while again := {name for stream in plan.streams for name in _missed(stream, found, kept)}:
+    # A spool that holds all steps of a writer that has ended has done its work, whether it has closed its file or not.
+    spooled = [each for each in plan.streams if each.spool and each.name in kept and each.writer in found]
+    found |= {plan.stream(each.spool).writer for each in spooled}
+    optional = {stage.name for stage in plan.stages if stage.optional}
+    while again := {name for stream in plan.streams for name in _missed(stream, found, kept, optional)}:
         found -= again
-    return found
+    # What is optional and has nothing left to read is not started.
+    gone = [each for each in plan.streams if each.writer in found and each.name not in kept]
+    return found | {reader for stream in gone for reader in stream.readers}
 
 
-def _missed(stream: StreamPlan, finished: set[str], kept: Collection[str]) -> Iterator[str]:
+def _missed(stream: StreamPlan, finished: set[str], kept: Collection[str], optional: Collection[str]) -> Iterator[str]:
     """The finished stages of a stream that have to run again because one at its other end does."""
-    if stream.writer in finished and stream.name not in kept and not {*stream.readers} <= finished:
+    needed = {*stream.readers} - {*optional}
+    if stream.writer in finished and stream.name not in kept and not needed <= finished:
         yield stream.writer
     if stream.writer not in finished:
         yield from {*stream.readers} & finished

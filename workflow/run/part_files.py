@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from workflow.formats import bp5_metadata
@@ -18,6 +18,7 @@ from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
 from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
 from workflow.plan.placeholders import checkpoint_path, earlier_file, stage_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, PartPlan, PiecePlan, Plan
+from workflow.run.part_record import PartRecord, read_part
 
 # Hidden: what is in it is seen through the files that join the parts.
 PIECES = ".pieces"
@@ -65,20 +66,28 @@ def in_run(path: str) -> str:
     return path.removeprefix(f"{RUN_DIR}/")
 
 
+def parts_before(part: PartPlan) -> Iterator[Path]:
+    """The directories of the parts before this one, the newest first."""
+    record: PartRecord | None = PartRecord(part.number, part.run)
+    while record is not None:
+        yield Path(record.run)
+        record = read_part(Path(record.run))
+
+
 def link_states(run_dir: Path, plan: Plan, part: PartPlan) -> None:
     """Put what the stages go on with where they look for it: the state that each had saved, and the values that all
     parts share. Raises OSError, ValueError."""
-    for name, path in part.states.items():
+    for name, saved in part.states.items():
         folder, checkpoint = run_dir / in_run(stage_dir(name)), plan.stage(name).checkpoint
         if checkpoint is not None and checkpoint.files:
-            (run_dir / in_run(checkpoint_path(name, checkpoint.files))).symlink_to(path)
+            (run_dir / in_run(checkpoint_path(name, checkpoint.files))).symlink_to(saved)
         else:
-            link_state(Path(path), folder / STATE_DIR)
+            link_state(Path(saved), folder / STATE_DIR)
     for stage in plan.stages:
-        shared = Path(part.run, in_run(stage_dir(stage.name)), ONCE_FILE)
-        goes_on = stage.name not in part.finished and any(end.first_step for end in stage.ends)
-        if goes_on and shared.exists():
-            shutil.copyfile(shared, run_dir / in_run(stage_dir(stage.name)) / ONCE_FILE)
+        place = Path(in_run(stage_dir(stage.name)), ONCE_FILE)
+        shared = next((path for each in parts_before(part) if (path := each / place).exists()), None)
+        if shared is not None and stage.name not in part.finished and any(end.first_step for end in stage.ends):
+            shutil.copyfile(shared, run_dir / place)
 
 
 def join_earlier(run_dir: Path, plan: Plan, part: PartPlan) -> None:
@@ -101,8 +110,9 @@ def join_earlier(run_dir: Path, plan: Plan, part: PartPlan) -> None:
 def join_files(run_dir: Path, pieces: Mapping[str, Sequence[PiecePlan]], names: Collection[str] | None = None) -> None:
     """Put files that join all parts in the places of these files, by default of all; those that are joined stay.
 
-    Raises OSError, ValueError.
+    Raises OSError, ValueError, of the first file that cannot be joined, when all others are.
     """
+    problems = list[OSError | ValueError]()
     for name in pieces if names is None else names:
         target, moved = run_dir / name, run_dir / PIECES / name
         if is_joined(target) or (run_dir / f"{name}{PARTIAL}").exists():
@@ -114,10 +124,12 @@ def join_files(run_dir: Path, pieces: Mapping[str, Sequence[PiecePlan]], names: 
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             join_bp5([*(BpPiece(Path(each.path), each.steps) for each in pieces[name]), *own], target, run_dir.parent)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             if own:
                 moved.rename(target)
-            raise
+            problems.append(error)
+    if problems:
+        raise problems[0]
 
 
 def joined_inputs(plan_ends: Iterable[EndPlan], run_dir: Path, pieces: Collection[str]) -> list[str]:

@@ -50,17 +50,29 @@ def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: Ru
     drops = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
     member = Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops)
-    if why := _why_anew(stage):
+    if why := _why_anew(stage, before, now):
         return Reached(replace(member, states=[]), why)
     unused = unused_states(before, state).get(stage.name, [])
     saved = _saved(run_dir, before, stage, member)
     if saved is not None:
-        saved = [each for each in saved if each.path not in unused]
+        # A state is linked into the next part: by its name it is known there.
+        saved = [each for each in saved if not {each.path, Path(each.path).name} & {*unused, *map(_state_name, unused)}]
     if saved is None and reads:
-        return Reached(member)
+        why = _why_uneven(stage, state)
+        return Reached(replace(member, states=[]), why) if why else Reached(member)
     newest = max(saved[0].steps.values(), default=0) if saved else 0
     why = f"had saved its state at step {newest}" if saved else "has saved no state"
     return Reached(replace(member, states=[each.steps for each in saved or ()]), why, saved or ())
+
+
+def _why_uneven(stage: StagePlan, state: RunState) -> str:
+    """Why a program of the user's own, which has no state, cannot go on: it does not write a step for each it reads."""
+    ends = state.ends_of(stage.name) if stage.component is None else []
+    read = max((end.steps for end in ends if end.side == "read"), default=0)
+    for end in ends:
+        if end.side == "write" and end.steps < read - 1:
+            return f"has written {end.steps} steps of {end.stream} for {read} that it read, and has no saved state"
+    return ""
 
 
 def _passed(stage: StagePlan, now: Plan) -> list[str]:
@@ -76,10 +88,19 @@ def _passed(stage: StagePlan, now: Plan) -> list[str]:
     ]
 
 
-def _why_anew(stage: StagePlan) -> str:
+def _why_anew(stage: StagePlan, before: Plan, now: Plan) -> str:
     """Why a stage of the next part begins at its first step; "" where it need not. Pure."""
-    outside = [path for path in stage.kept_files if not path.startswith(RUN_DIR)]
-    return stage.from_start or (f"writes {outside[0]}, outside of the run directory" if outside else "")
+    if stage.from_start:
+        return stage.from_start
+    if outside := [path for path in stage.kept_files if not path.startswith(RUN_DIR)]:
+        return f"writes {outside[0]}, outside of the run directory"
+    if sorted(stage.kept_files.values()) != sorted(before.stage(stage.name).kept_files.values()):
+        return "writes every step, or one of several, and did not before"
+    for end in stage.ends:
+        queue = now.stream(end.stream).queue
+        if end.side == "read" and queue is not None and queue.when_full == "discard":
+            return f"reads {end.stream}, of which steps may be discarded: nobody knows which ones it had"
+    return ""
 
 
 def kept_files(plan: Plan, stage: str) -> dict[str, int]:
@@ -110,7 +131,7 @@ def unused_states(plan: Plan, state: RunState) -> dict[str, list[str]]:
     for name, path in plan.part.states.items():
         first = {(end.stream, end.side): end.first_step for end in plan.stage(name).ends}
         came = any(end.steps > first[end.stream, end.side] for end in state.ends_of(name))
-        if state.stages[name].status == "failed" and not came:
+        if state.culprit == name and not came:
             found.setdefault(name, []).append(path)
     return found
 
@@ -118,15 +139,30 @@ def unused_states(plan: Plan, state: RunState) -> dict[str, list[str]]:
 def _saved(run_dir: Path, before: Plan, stage: StagePlan, member: Member) -> list[SavedState] | None:
     """What a stage has saved in a run and the parts before it, the newest first; None: it has no state."""
     found: list[SavedState] | None = None
+    begun: dict[str, int] = {}
     for folder, plan in _parts(run_dir, before):
+        here = list[SavedState]()
         own = stage_dir(folder, stage.name) / STATE_DIR
         if own.exists():
-            found = [*(found or []), *_states(own, stage, member)]
+            found, here = found or [], [*_states(own, stage, member)]
         # As it was written then: the file of the pipeline may have changed.
-        checkpoint = plan.stage(stage.name).checkpoint
-        if checkpoint is not None and checkpoint.files:
-            found = [*(found or []), *_checkpoints(checkpoint, member)]
+        then = plan.stage(stage.name)
+        if then.checkpoint is not None and then.checkpoint.files:
+            found, here = found or [], [*here, *_checkpoints(then.checkpoint, member)]
+        # What a part has saved after the step at which the next one began is of a past that did not happen.
+        found = [*(found or []), *(each for each in here if _is_before(each, begun))] if found is not None else None
+        begun = {end.stream: min(end.begin, begun.get(end.stream, end.begin)) for end in then.ends}
     return None if found is None else sorted(found, key=lambda each: -max(each.steps.values(), default=0))
+
+
+def _is_before(state: SavedState, begun: Mapping[str, int]) -> bool:
+    """Whether a state is not after the steps at which the next part began."""
+    return all(step <= begun[stream] for stream, step in state.steps.items() if stream in begun)
+
+
+def _state_name(path: str) -> str:
+    """By which the same state is known in another part; "" for a checkpoint, which stays where it is."""
+    return Path(path).name if Path(path).parent.name == STATE_DIR else ""
 
 
 def _parts(run_dir: Path, plan: Plan) -> Iterator[tuple[Path, Plan]]:

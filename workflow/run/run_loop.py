@@ -14,6 +14,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
@@ -509,9 +510,14 @@ class RunLoop:
             reasons.append(f"processes {sorted(left)} cannot be killed")
         cleaned: list[str] = []
         try:
-            cleaned = clean(self.run_dir, self.plan)
             if self.plan.part is not None:
                 join_files(self.run_dir, self.plan.part.pieces)
+        except Exception as error:
+            reasons.append(f"the files of the parts of the run cannot be joined, so each has its own: {error}")
+            if verdict.state == "succeeded":
+                verdict = dataclasses.replace(verdict, state="failed", exit_code=EXIT_RUN_FAILED)
+        try:
+            cleaned = clean(self.run_dir, self.plan)
         except Exception as error:
             reasons.append(f"files that are not needed any more may be left in the run directory: {error}")
         now = self.clock.now()

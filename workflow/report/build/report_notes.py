@@ -251,7 +251,7 @@ def _begin_of_part(plan: Plan) -> list[str]:
     firsts: dict[int, list[str]] = {}
     for stage in plan.stages:
         if stage.name not in part.finished:
-            firsts.setdefault(max((end.first_step for end in stage.ends), default=0), []).append(stage.name)
+            firsts.setdefault(max((end.begin for end in stage.ends), default=0), []).append(stage.name)
     begun = [f"{listing(names)} began at step {first}" for first, names in sorted(firsts.items())]
     done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
     text = "; ".join([*(done if part.finished else []), *begun])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from workflow.formatting import plural
 from workflow.run.cut import Cut
+from workflow.spec.suggest import listing
 
 
-def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int]) -> str:
-    """`part 2 of RUN`, and each stage with the step at which it begins."""
+def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int], own: Collection[str]) -> str:
+    """`part 2 of RUN`, and each stage with the step at which it begins. `own`: the programs of the user's own."""
     rows = [(name, "done", "") for name in cut.finished]
     for name in cut.positions.begins:
         step = cut.first_step(name)
@@ -19,4 +20,8 @@ def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int]) -> st
     width = max(len(name) for name, _, _ in rows)
     begin = max(len(where) for _, where, _ in rows)
     lines = [f"  {name:{width}}  {where:{begin}}  {why}".rstrip() for name, where, why in rows]
-    return "\n".join([f"part {number}, which goes on with {run}:", *lines])
+    text = "\n".join([f"part {number}, which goes on with {run}:", *lines])
+    unsaved = [name for name in own if name in cut.positions.begins and cut.first_step(name) and name not in cut.states]
+    if unsaved:
+        text += f"\nnote: {listing(unsaved)} saved no state: what it writes of a step must depend on that step alone"
+    return text

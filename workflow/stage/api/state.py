@@ -24,6 +24,7 @@ from workflow.formats.kept_state import (
     remove_state,
     write_record,
 )
+from workflow.formats.stage_file import StageSettings
 from workflow.replace_file import replace_file
 from workflow.stage import settings
 from workflow.stage.api.open_streams import steps_of_streams
@@ -36,6 +37,10 @@ _OTHERS = "wf.json"  # in the file of a rank: the values that are no arrays
 _LEAST_KEPT = 2
 # A reader of a live stream may be so many steps behind, beside those in its queue: an attempt begins before those.
 _MOST_BEHIND = 4
+
+
+# All values of a program are saved together, by one State: two could be of different steps.
+_of: StageSettings | None = None
 
 
 class State(dict[str, Any]):
@@ -61,6 +66,10 @@ class State(dict[str, Any]):
     def __init__(self, /, **initial: Any) -> None:
         super().__init__(initial)
         current = settings.current()
+        global _of
+        if _of is current and current.run_dir:
+            raise StageError("this program has a State already; put all values into one")
+        _of = current
         self._folder = Path(current.run_dir) / "stages" / current.stage / STATE_DIR
         self._every_s = current.save_every_s
         self._last_s = time.monotonic()
