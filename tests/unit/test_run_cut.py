@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
+from workflow.api.resumes import _check_same
+from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.cut import Cut, Reached, SavedState, find_cut, live_groups
 from workflow.run.lifecycle import step
@@ -245,3 +248,12 @@ def test_no_stage_begins_after_what_it_has_done_and_joined_ones_begin_together(s
             assert reached[stream.writer].member.drops or begins_at == goes_on
     groups = live_groups(plan, list(positions.begins))
     assert sorted(name for group in groups for name in group) == sorted(positions.begins)
+
+
+def test_a_pipeline_with_other_readers_is_refused() -> None:
+    before = line("sst")
+    stages = [
+        stage.model_copy(update={"ends": stage.ends[:1]}) if stage.name == "xrd" else stage for stage in before.stages
+    ]
+    with pytest.raises(RunError, match="has other readers or writers than run: xrd writes pattern"):
+        _check_same(before, before.model_copy(update={"stages": stages}), Path("run"))

@@ -91,6 +91,7 @@ def whole_steps(folder: Path) -> int:
             ends = list(zip(subfiles, _ends_of_data(metadata, numbers, len(subfiles)), strict=True))
             if not all(id_ in known and sizes.get(f"data.{number}", 0) >= end for number, (id_, end) in ends):
                 found = steps - 1
+                continue
             found = steps if found is None else found
             checked |= {number for number, (_, end) in ends if end}
             if checked >= {*subfiles}:
