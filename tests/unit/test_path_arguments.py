@@ -67,7 +67,6 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
     assert taken.keys() == {
         ("load_pipeline", "path"), ("load_pipeline", "site"), ("run_pipeline", "path"), ("run_pipeline", "site"),
         ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
-        ("create_run", "beside"),
         ("read_report", "run"), ("load_replay", "run"), ("load_replay", "pipeline"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
         ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),

@@ -247,7 +247,11 @@ class Checkpoint(Spec):
             )
         if not self.command:
             raise ValueError(
-                "command is missing; say how the program goes on: `command: [PROGRAM, ${{ checkpoint.path }}]`"
+                'command is missing; say how the program goes on: `command: [PROGRAM, "${{ checkpoint.path }}"]`'
+            )
+        if not any("checkpoint.path" in str(word) for word in self.command):
+            raise ValueError(
+                'command does not name the checkpoint; add "${{ checkpoint.path }}" where the program takes it'
             )
         if self.outputs is None:
             raise ValueError("outputs is missing; say how often a step is written: `outputs: {every: 100}`")
