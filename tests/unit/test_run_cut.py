@@ -12,7 +12,7 @@ from tests.support.chains import Way, make_end, make_plan, make_stage, make_stre
 from workflow.api.resumes import _check_same
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
-from workflow.run.cut import Cut, Reached, SavedState, find_cut, live_groups
+from workflow.run.cut import Cut, Reached, SavedState, find_cut, joined_stages
 from workflow.run.lifecycle import step
 from workflow.run.restart_positions import Member
 from workflow.run.state.events import RunStarted, StageExited, StageStarted, StreamClosed, StreamOpened
@@ -246,7 +246,7 @@ def test_no_stage_begins_after_what_it_has_done_and_joined_ones_begin_together(s
             elif stream.coupling == "live":
                 assert goes_on == reads, "the reader gets the next step that it lacks"
             assert reached[stream.writer].member.drops or begins_at == goes_on
-    groups = live_groups(plan, list(positions.begins))
+    groups = joined_stages(plan, list(positions.begins))
     assert sorted(name for group in groups for name in group) == sorted(positions.begins)
 
 

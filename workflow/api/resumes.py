@@ -78,7 +78,8 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     _check_same(before, plan, directory)
     held = held_files(directory, before, plan)
     _check_pieces(held)
-    reached = how_far(directory, before, plan, state, held)
+    unused = unused_states(before, state)
+    reached = how_far(directory, before, plan, state, held, unused)
     cut = find_cut(plan, state, reached, kept_streams(plan, state, held))
     if cut.is_empty:
         why = "; ".join(sorted({f"{name} {each.why}" for name, each in reached.items() if each.why}))
@@ -88,7 +89,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         number=2 if before.part is None else before.part.number + 1,
         run=str(directory),
         states=dict(cut.states),
-        unused=unused_states(before, state),
+        unused=unused,
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
         pieces=_pieces(plan, cut, held),
     )
@@ -101,12 +102,12 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
 
 def _pieces(plan: Plan, cut: Cut, held: Held) -> dict[str, list[PiecePlan]]:
     """File → what there is of it up to where its stage goes on."""
-    from workflow.run.part_files import first_pieces, in_run
-    from workflow.run.reached import kept_files
+    from workflow.run.part_files import first_pieces
+    from workflow.run.reached import kept_files, written_streams
 
     found = {}
     for stage in plan.stages:
-        streams = {in_run(plan.stream(end.stream).path): end.stream for end in stage.ends if end.side == "write"}
+        streams = written_streams(plan, stage)
         for name, every in kept_files(plan, stage.name).items():
             pieces = list(held[name])
             if stage.name not in cut.finished:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -69,6 +69,13 @@ def read_states(folder: Path) -> list[KeptState]:
     """All whose records can be read, the newest first."""
     found = (_read_record(path) for path in sorted(folder.glob("*.json"), reverse=True))
     return [state for state in found if state is not None]
+
+
+def whole_states(folder: Path, streams: Collection[str], ranks: int) -> Iterator[KeptState]:
+    """The states from which a stage with these streams and ranks can go on, the newest first."""
+    for state in read_states(folder):
+        if state.steps.keys() == {*streams} and len(state.files) == ranks and is_whole(folder, state):
+            yield state
 
 
 def is_whole(folder: Path, state: KeptState) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workflow.formats.bp_index import read_index
-from workflow.formats.kept_state import STATE_DIR, is_whole, read_states
+from workflow.formats.kept_state import STATE_DIR, whole_states
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan
@@ -66,7 +66,8 @@ def _member(run_dir: Path, state: RunState, name: str) -> Member:
     plan = state.plan.stage(name)
     reads = [end.stream for end in plan.ends if end.side == "read"]
     written = [end for end in plan.ends if end.side == "write"]
-    states = _states(stage_dir(run_dir, name) / STATE_DIR, {end.stream for end in plan.ends})
+    folder = stage_dir(run_dir, name) / STATE_DIR
+    states = whole_states(folder, [end.stream for end in plan.ends], plan.ranks) if folder.exists() else None
     kept = {end.stream: _whole_steps(end) for end in written if state.plan.stream(end.stream).is_kept}
     return Member(
         name,
@@ -75,15 +76,8 @@ def _member(run_dir: Path, state: RunState, name: str) -> Member:
         kept=kept,
         finished=min((end.steps for end in state.ends_of(name)), default=0),
         # What reads nothing can begin only where it has saved a state, or anew.
-        states=[] if states is None and not reads else states,
+        states=None if states is None and reads else [each.steps for each in states or ()],
     )
-
-
-def _states(folder: Path, streams: set[str]) -> list[Mapping[str, int]] | None:
-    """The states of a stage that are whole, the newest first; None for a stage that keeps none."""
-    if not folder.exists():
-        return None
-    return [each.steps for each in read_states(folder) if each.steps.keys() == streams and is_whole(folder, each)]
 
 
 def _whole_steps(end: EndPlan) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
+from workflow.plan.topology.start_dependencies import live_groups
 from workflow.run.restart_positions import Member, Positions, find_positions
 from workflow.run.state.run_state import RunState
 
@@ -67,26 +68,25 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
         kept: the streams all of whose steps can be read again, from their files or their spools.
     """
     finished = _finished(plan, state, kept)
-    begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
-    reasons: dict[str, str] = {}
     optional = [name for name in _come_along(plan) if name not in finished]
-    for group in live_groups(plan, [stage.name for stage in plan.stages if stage.name not in {*finished, *optional}]):
-        members = [reached[name] for name in group]
-        found = find_positions([each.member for each in members])
+    apart = {*finished, *optional}
+    begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
+    states, reasons = dict[str, str](), dict[str, str]()
+    for group in joined_stages(plan, [stage.name for stage in plan.stages if stage.name not in apart]):
+        found = find_positions([reached[name].member for name in group])
         begins |= found.begins
-        # What is kept after that is written anew, in the file of the next part: its readers skip what they have.
-        ends |= {each.member.name: {**found.ends[each.member.name], **_again(each.member, found)} for each in members}
-        reasons |= {name: _reason(reached[name].member, members, found) for name in group}
+        reasons |= _reasons([reached[name] for name in group], found)
+        for name in group:
+            # What is kept after that is written anew, in the file of the next part: its readers skip what they have.
+            again = {stream: found.begins[name][stream] for stream in reached[name].member.kept}
+            ends[name] = {**found.ends[name], **again}
+            fitting = (each.path for each in reached[name].saved if each.steps.items() <= found.begins[name].items())
+            if path := next(fitting, ""):
+                states[name] = path
     for name in optional:
-        begins[name] = ends[name] = _as_it_comes(plan, plan.stage(name), finished, ends)
+        begins[name] = ends[name] = _as_it_comes(plan, plan.stage(name), apart, ends)
         reasons[name] = "keeps only what follows" if any(begins[name].values()) else ""
     done = tuple(stage.name for stage in plan.stages if stage.name in finished)
-    states = {
-        name: path
-        for name, steps in begins.items()
-        if name not in optional
-        and (path := next((each.path for each in reached[name].saved if each.steps.items() <= steps.items()), ""))
-    }
     return Cut(done, Positions(begins, ends), states, reasons)
 
 
@@ -99,19 +99,18 @@ def _come_along(plan: Plan) -> list[str]:
 
 
 def _as_it_comes(
-    plan: Plan, stage: StagePlan, finished: Collection[str], ends: Mapping[str, Mapping[str, int]]
+    plan: Plan, stage: StagePlan, apart: Collection[str], ends: Mapping[str, Mapping[str, int]]
 ) -> dict[str, int]:
-    """Where such a stage begins: with the next step of a live stream, or with the first one of a complete file."""
-    along, found = _come_along(plan), {}
+    """Where such a stage begins: with the next step of a live stream, or with the first one of a complete file.
+
+    `apart`: the stages that are finished, and those like this one.
+    """
+    found = {}
     for end in stage.ends:
         stream = plan.stream(end.stream)
-        comes = end.side == "read" and stream.coupling == "live" and stream.writer not in {*finished, *along}
+        comes = end.side == "read" and stream.coupling == "live" and stream.writer not in apart
         found[stream.name] = ends[stream.writer][stream.name] if comes else 0
     return found
-
-
-def _again(member: Member, found: Positions) -> dict[str, int]:
-    return {stream: found.begins[member.name][stream] for stream in member.kept}
 
 
 def _finished(plan: Plan, state: RunState, kept: Collection[str]) -> set[str]:
@@ -137,24 +136,30 @@ def _missed(stream: StreamPlan, finished: set[str], kept: Collection[str], optio
         yield from {*stream.readers} & finished
 
 
-def live_groups(plan: Plan, names: Collection[str]) -> list[list[str]]:
+def joined_stages(plan: Plan, names: Collection[str]) -> list[list[str]]:
     """The stages of these that streams join which are read while they are written, each group in the plan's order."""
-    group_of = {name: {name} for name in names}
-    for stream in plan.streams:
-        ends = [name for name in (stream.writer, *stream.readers) if name in group_of]
-        if stream.coupling == "live" and stream.writer in group_of:
-            joined = set().union(*(group_of[name] for name in ends))
-            group_of |= dict.fromkeys(joined, joined)
-    groups = {id(group): group for group in group_of.values()}
-    return [[stage.name for stage in plan.stages if stage.name in group] for group in groups.values()]
+    live = [stream for stream in plan.streams if stream.coupling == "live" and stream.writer in names]
+    ends = ([stream.writer, *(each for each in stream.readers if each in names)] for stream in live)
+    group_of = live_groups(names, ends)
+    groups: dict[str, list[str]] = {}
+    for stage in plan.stages:
+        if stage.name in group_of:
+            groups.setdefault(group_of[stage.name], []).append(stage.name)
+    return list(groups.values())
 
 
-def _reason(member: Member, group: Collection[Reached], found: Positions) -> str:
-    """What decides where a stage begins: what it has saved, or another stage, which was not so far."""
-    alone = {each.member.name: find_positions([replace(each.member, passed=())]).begins for each in group}
-    newest = {name: max(steps[name].values(), default=0) for name, steps in alone.items()}
-    own = next(each.why for each in group if each.member is member)
-    if max(found.begins[member.name].values(), default=0) >= newest[member.name]:
-        return own
-    slowest = min((name for name in newest if name != member.name), key=lambda name: newest[name], default="")
-    return f"{slowest} was at step {newest[slowest]}" if slowest else own
+def _reasons(group: Sequence[Reached], found: Positions) -> dict[str, str]:
+    """What decides where each stage of a group begins: what it has saved, or another stage, which was not so far."""
+    newest = {each.member.name: _newest_step(each.member) for each in group}
+    reasons = {}
+    for each in group:
+        name = each.member.name
+        slowest = min((other for other in newest if other != name), key=lambda other: newest[other], default="")
+        is_held = max(found.begins[name].values(), default=0) < newest[name] and slowest
+        reasons[name] = f"{slowest} was at step {newest[slowest]}" if is_held else each.why
+    return reasons
+
+
+def _newest_step(member: Member) -> int:
+    """Where a stage could begin if it were alone."""
+    return max(find_positions([replace(member, passed=())]).begins[member.name].values(), default=0)

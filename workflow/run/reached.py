@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from workflow.errors import WfError
-from workflow.formats.kept_state import STATE_DIR, is_whole, read_states, record_path
+from workflow.formats.kept_state import STATE_DIR, record_path, whole_states
 from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PiecePlan, Plan, StagePlan
 from workflow.run.cut import Reached, SavedState
-from workflow.run.part_files import in_run, pieces_of
+from workflow.run.part_files import in_run, parts_before, pieces_of
 from workflow.run.records.run_directory import read_filled_plan, stage_dir
 from workflow.run.restart_positions import Member
 from workflow.run.state.run_state import RunState
@@ -26,38 +26,44 @@ def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
     return {name: pieces_of(run_dir, before, name) for name in names}
 
 
-def how_far(run_dir: Path, before: Plan, now: Plan, state: RunState, held: Held) -> dict[str, Reached]:
+def how_far(
+    run_dir: Path, before: Plan, now: Plan, state: RunState, held: Held, unused: Mapping[str, Collection[str]]
+) -> dict[str, Reached]:
     """Stage → how far it has come.
 
     Args:
         before: the plan of the run.
         now: that of the next part.
         state: the last one of the run.
-        held: from `held_files`.
+        held: from `held_files`; `unused`: from `unused_states`.
     """
-    return {stage.name: _reached(run_dir, before, stage, now, state, held) for stage in now.stages}
+    found = {}
+    for stage in now.stages:
+        member = _member(stage, now, state, held)
+        if why := _why_anew(stage, before, now):
+            found[stage.name] = Reached(replace(member, states=[]), why)
+        else:
+            saved = _saved(run_dir, before, stage, member, unused.get(stage.name, ()))
+            found[stage.name] = _reached(stage, state, member, saved)
+    return found
 
 
-def _reached(run_dir: Path, before: Plan, stage: StagePlan, now: Plan, state: RunState, held: Held) -> Reached:
+def _member(stage: StagePlan, now: Plan, state: RunState, held: Held) -> Member:
+    """What a stage has read, and what is kept of what it has written."""
     reads = {end.stream: end.steps for end in state.ends_of(stage.name) if end.side == "read"}
-    written = [end.stream for end in stage.ends if end.side == "write"]
     kept = {}
     for name, every in kept_files(now, stage.name).items():
         whole = every * sum(piece.steps for piece in held[name])
-        stream = next((each for each in written if in_run(now.stream(each).path) == name), None)
+        stream = written_streams(now, stage).get(name)
         # A step that is whole in a stream need not be computed again, whether its end was noted or not.
         kept[stream or name] = whole if stream else min([whole, *reads.values()])
     drops = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
-    member = Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops)
-    if why := _why_anew(stage, before, now):
-        return Reached(replace(member, states=[]), why)
-    unused = unused_states(before, state).get(stage.name, [])
-    saved = _saved(run_dir, before, stage, member)
-    if saved is not None:
-        # A state is linked into the next part: by its name it is known there.
-        saved = [each for each in saved if not {each.path, Path(each.path).name} & {*unused, *map(_state_name, unused)}]
-    if saved is None and reads:
+    return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops)
+
+
+def _reached(stage: StagePlan, state: RunState, member: Member, saved: list[SavedState] | None) -> Reached:
+    if saved is None and member.reads:
         why = _why_uneven(stage, state)
         return Reached(replace(member, states=[]), why) if why else Reached(member)
     newest = max(saved[0].steps.values(), default=0) if saved else 0
@@ -103,6 +109,11 @@ def _why_anew(stage: StagePlan, before: Plan, now: Plan) -> str:
     return ""
 
 
+def written_streams(plan: Plan, stage: StagePlan) -> dict[str, str]:
+    """File, relative to the run directory → the stream that a stage writes there. Pure."""
+    return {in_run(plan.stream(end.stream).path): end.stream for end in stage.ends if end.side == "write"}
+
+
 def kept_files(plan: Plan, stage: str) -> dict[str, int]:
     """File, relative to the run directory, that a stage writes and a later part can go on with → of how many steps it
     holds one. Pure."""
@@ -136,23 +147,34 @@ def unused_states(plan: Plan, state: RunState) -> dict[str, list[str]]:
     return found
 
 
-def _saved(run_dir: Path, before: Plan, stage: StagePlan, member: Member) -> list[SavedState] | None:
-    """What a stage has saved in a run and the parts before it, the newest first; None: it has no state."""
-    found: list[SavedState] | None = None
+def _saved(
+    run_dir: Path, before: Plan, stage: StagePlan, member: Member, unused: Collection[str]
+) -> list[SavedState] | None:
+    """What a stage has saved in a run and the parts before it, the newest first; None: it has no state.
+
+    `unused`: the files of those that are left out.
+    """
+    found, has_state = list[SavedState](), False
     begun: dict[str, int] = {}
     for folder, plan in _parts(run_dir, before):
         here = list[SavedState]()
         own = stage_dir(folder, stage.name) / STATE_DIR
         if own.exists():
-            found, here = found or [], [*_states(own, stage, member)]
+            has_state = True
+            here += _states(own, stage, member)
         # As it was written then: the file of the pipeline may have changed.
         then = plan.stage(stage.name)
         if then.checkpoint is not None and then.checkpoint.files:
-            found, here = found or [], [*here, *_checkpoints(then.checkpoint, member)]
+            has_state = True
+            here += _checkpoints(then.checkpoint, member)
         # What a part has saved after the step at which the next one began is of a past that did not happen.
-        found = [*(found or []), *(each for each in here if _is_before(each, begun))] if found is not None else None
+        found += (each for each in here if _is_before(each, begun))
         begun = {end.stream: min(end.begin, begun.get(end.stream, end.begin)) for end in then.ends}
-    return None if found is None else sorted(found, key=lambda each: -max(each.steps.values(), default=0))
+    if not has_state:
+        return None
+    known = {*map(_identity, unused)}
+    usable = [each for each in found if _identity(each.path) not in known]
+    return sorted(usable, key=lambda each: -max(each.steps.values(), default=0))
 
 
 def _is_before(state: SavedState, begun: Mapping[str, int]) -> bool:
@@ -160,32 +182,29 @@ def _is_before(state: SavedState, begun: Mapping[str, int]) -> bool:
     return all(step <= begun[stream] for stream, step in state.steps.items() if stream in begun)
 
 
-def _state_name(path: str) -> str:
-    """By which the same state is known in another part; "" for a checkpoint, which stays where it is."""
-    return Path(path).name if Path(path).parent.name == STATE_DIR else ""
+def _identity(path: str) -> str:
+    """By which the same state is known in another part: its name, because it is linked there. A checkpoint stays."""
+    return Path(path).name if Path(path).parent.name == STATE_DIR else path
 
 
 def _parts(run_dir: Path, plan: Plan) -> Iterator[tuple[Path, Plan]]:
     """A run, and the parts before it, back to the first one that is still there."""
     yield run_dir, plan
-    while plan.part is not None:
-        run_dir = Path(plan.part.run)
+    for earlier in () if plan.part is None else parts_before(plan.part):
         try:
-            plan = read_filled_plan(run_dir)
+            yield earlier, read_filled_plan(earlier)
         except WfError:
             return
-        yield run_dir, plan
 
 
 def _states(folder: Path, stage: StagePlan, member: Member) -> Iterator[SavedState]:
     """The whole states that a program has saved by `workflow.stage`."""
     streams = {end.stream for end in stage.ends}
-    for each in read_states(folder):
-        if each.steps.keys() == streams and len(each.files) == stage.ranks and is_whole(folder, each):
-            # Of a file that is no stream it goes on where it reads on.
-            read = min((each.steps[name] for name in member.reads), default=0)
-            others = {name: read for name in member.kept if name not in streams}
-            yield SavedState({**each.steps, **others}, str(record_path(folder, each.number)))
+    for each in whole_states(folder, streams, stage.ranks):
+        # Of a file that is no stream it goes on where it reads on.
+        read = min((each.steps[name] for name in member.reads), default=0)
+        others = {name: read for name in member.kept if name not in streams}
+        yield SavedState({**each.steps, **others}, str(record_path(folder, each.number)))
 
 
 def _checkpoints(checkpoint: CheckpointPlan, member: Member) -> Iterator[SavedState]:

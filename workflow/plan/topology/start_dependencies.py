@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from workflow.plan.plan_model import Coupling
@@ -183,10 +183,8 @@ def _way(start: str, goal: str, links: StreamLinks) -> list[str]:
     return []
 
 
-def live_groups(
-    stages: Iterable[str], joined: Mapping[str, JoinedStream], couplings: Mapping[str, Coupling]
-) -> dict[str, str]:
-    """Stage → name of its group: stages joined by live streams, which start together."""
+def live_groups(stages: Iterable[str], live: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Stage → name of its group: stages joined by live streams, which start together. `live`: the ends of each."""
     parent = {stage: stage for stage in stages}
 
     def root(stage: str) -> str:
@@ -195,10 +193,9 @@ def live_groups(
             stage = parent[stage]
         return stage
 
-    for stream in joined.values():
-        if couplings.get(stream.name) == "live":
-            for port in stream.ports[1:]:
-                parent[root(port.stage)] = root(stream.ports[0].stage)
+    for ends in live:
+        for other in ends[1:]:
+            parent[root(other)] = root(ends[0])
     return {stage: root(stage) for stage in parent}
 
 
@@ -210,7 +207,8 @@ def starts_after(
     A whole live group waits for what any of its stages waits for: a live stream's ends start together.
     """
     names = list(stages)
-    group_of = live_groups(names, joined, couplings)
+    live = [stream for stream in joined.values() if couplings.get(stream.name) == "live"]
+    group_of = live_groups(names, ([port.stage for port in stream.ports] for stream in live))
     waits: dict[str, dict[str, str]] = {}  # group → stage waited for → stream
     for stream in joined.values():
         if couplings.get(stream.name) == "after" and stream.writer is not None:
