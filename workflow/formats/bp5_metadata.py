@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from workflow.formats.bp_index import BP5, HEADER, STEP, VERSION, WRITERS, Record, newest_steps
+from workflow.formats.bp_index import BP5, HEADER, STEP, VERSION, WRITERS, Record, newest_steps, places_of
 
 _ENTRY = struct.Struct("<2Q")
 _ID = 12  # bytes
@@ -60,10 +60,15 @@ def read_layouts(metadata: Path, records: Sequence[Record]) -> list[tuple[bytes,
                 continue
             file.seek(numbers[0])
             data = file.read(numbers[1])
-            sizes = struct.unpack_from(f"<{writers}Q", data, 8)
-            begins = accumulate(sizes, initial=8 + 16 * writers)
-            found[tuple(data[begin : begin + _ID] for begin, _ in zip(begins, sizes, strict=False))] = None
+            found[tuple(data[begin : begin + _ID] for begin in _begins(data, writers))] = None
     return list(found)
+
+
+def _begins(data: bytes, writers: int) -> Iterator[int]:
+    """Where the metadata of each writer begin in those of a step."""
+    sizes = struct.unpack_from(f"<{writers}Q", data, 8)
+    begins = accumulate(sizes, initial=8 + 16 * writers)
+    return (begin for begin, _ in zip(begins, sizes, strict=False))
 
 
 def whole_steps(folder: Path) -> int:
@@ -83,6 +88,8 @@ def whole_steps(folder: Path) -> int:
     checked: set[int] = set()  # subfiles of which the newest data are there
     with (folder / "md.0").open("rb") as file:
         for steps, subfiles, (_, numbers) in newest_steps(index[HEADER:]):
+            if not subfiles:
+                raise ValueError(f"{folder}: md.idx does not say who wrote step {steps - 1}")
             file.seek(numbers[0])
             metadata = file.read(numbers[1])
             if len(metadata) < numbers[1]:
@@ -101,16 +108,12 @@ def whole_steps(folder: Path) -> int:
 
 def _ends_of_data(data: bytes, numbers: Sequence[int], writers: int) -> Iterator[tuple[bytes, int]]:
     """For each writer the id of its format, and where in its subfile the data of the step end; 0: it has none."""
-    metadata_sizes = struct.unpack_from(f"<{writers}Q", data, 8)
-    each = 2 * numbers[2] + 1
-    for writer, begin in enumerate(accumulate(metadata_sizes[:-1], initial=8 + 16 * writers)):
-        own = numbers[3 + writer * each : 3 + (writer + 1) * each]
-        flushes = [(place, size) for place, size in zip(own[:-1:2], own[1::2], strict=True) if size]
+    for writer, begin in enumerate(_begins(data, writers)):
+        flushes, (place,) = places_of(numbers, writer)
         # All that the writer put in this step; what was flushed before its end comes first.
         (total,) = struct.unpack_from("<Q", data, begin + _DATA_SIZE)
-        rest = total - sum(size for _, size in flushes)
-        ends = [place + size for place, size in [*flushes, *([(own[-1], rest)] if rest > 0 else [])]]
-        yield data[begin : begin + _ID], max(ends, default=0)
+        blocks = [*flushes, (place, total - sum(size for _, size in flushes))]
+        yield data[begin : begin + _ID], max((at + size for at, size in blocks if size > 0), default=0)
 
 
 def variables_of(format_: bytes) -> dict[str, Field]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -84,7 +84,7 @@ def missing_part(folder: Path) -> str:
         return ""
     if _steps(index[HEADER:], version)[1] != len(index) - HEADER:
         return "md.idx is truncated"
-    return missing_data(folder, read_records(index[HEADER:])) if version == 5 else ""
+    return missing_data(folder, read_records(index[HEADER:])) if version == BP5 else ""
 
 
 def read_records(data: bytes) -> list[Record]:
@@ -112,6 +112,13 @@ def newest_steps(data: bytes) -> Iterator[tuple[int, tuple[int, ...], Record]]:
         steps -= 1
 
 
+def places_of(numbers: Sequence[int], writer: int) -> tuple[list[tuple[int, int]], Sequence[int]]:
+    """From the record of a step, for one writer: place and size of each flush, and the place of the rest."""
+    each = 2 * numbers[2] + 1
+    own = numbers[3 + writer * each : 3 + (writer + 1) * each]
+    return list(zip(own[:-1:2], own[1::2], strict=True)), own[-1:]
+
+
 def missing_data(folder: Path, records: Iterable[Record]) -> str:
     """Which file of a BP5 directory lacks data of these steps; empty where none does.
 
@@ -125,13 +132,11 @@ def missing_data(folder: Path, records: Iterable[Record]) -> str:
             subfiles = numbers[3:]
         elif kind == STEP:
             least["md.0"] = numbers[0] + numbers[1]
-            each = 2 * numbers[2] + 1
             for writer, subfile in enumerate(subfiles):
-                file, own = f"data.{subfile}", numbers[3 + writer * each : 3 + (writer + 1) * each]
-                flushes = list(zip(own[:-1:2], own[1::2], strict=True))
+                file, (flushes, rest) = f"data.{subfile}", places_of(numbers, writer)
                 places.setdefault(file, set()).update(place for place, _ in flushes)
                 least[file] = max([least.get(file, 0), *(place + size for place, size in flushes if size)])
-                places[file].update(own[-1:])
+                places[file].update(rest)
     for file, begins in places.items():
         # At the last place there may be nothing, not even what fills up a page before it.
         least[file] = max([least[file], *(place + 1 for place in begins if place < max(begins))])
