@@ -10,7 +10,7 @@ from workflow.plan.plan_model import Plan
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, StreamPart
-from workflow.run.chain import next_part_text, part_text
+from workflow.run.chain import first_steps, next_part_text, part_text
 from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
@@ -249,9 +249,9 @@ def _begin_of_part(plan: Plan) -> list[str]:
     if (part := plan.part) is None:
         return []
     firsts: dict[int, list[str]] = {}
-    for stage in plan.stages:
-        if stage.name not in part.finished:
-            firsts.setdefault(max((end.begin for end in stage.ends), default=0), []).append(stage.name)
+    for name, step in first_steps(plan).items():
+        if step is not None:
+            firsts.setdefault(step, []).append(name)
     begun = [f"{listing(names)} began at step {first}" for first, names in sorted(firsts.items())]
     done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
     text = "; ".join([*(done if part.finished else []), *begun])

@@ -9,7 +9,7 @@ from workflow.run.cut import Cut
 from workflow.spec.suggest import listing
 
 
-def part_text(number: int, run: str, cut: Cut, reached: Mapping[str, int], own: Collection[str]) -> str:
+def resume_text(number: int, run: str, cut: Cut, reached: Mapping[str, int], own: Collection[str]) -> str:
     """`part 2 of RUN`, and each stage with the step at which it begins. `own`: the programs of the user's own."""
     rows = [(name, "done", "") for name in cut.finished]
     for name in cut.positions.begins:

@@ -57,8 +57,8 @@ class State(dict[str, Any]):
     Create it after the streams are opened and before the loop, with the values at the first step. In an attempt that
     goes on at a later step it has the values that were saved there. It is saved where the pipeline says so: by
     `checkpoint: {every: 60 s}` of the stage at most so often, and when the run is stopped; by `on_failure: restart`
-    each time. Values are NumPy arrays, or what JSON has: numbers,
-    texts, lists and mappings. Each rank has its own state. Collective over the ranks.
+    each time. Values are NumPy arrays, or what JSON has: numbers, texts, lists and mappings. Each rank has its own.
+    Collective over the ranks.
 
     Raises StageError when the state of the step at which this attempt begins cannot be read, or has other names.
     """
