@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.long_tables import long_table
 from tests.support.pipelines import ROOT, Done
-from tests.support.reliability import note
+from tests.support.reliability import note, steps_written
 from tests.support.resumed_runs import ANALYSIS, SAVING, SIMULATION
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
@@ -88,7 +88,7 @@ def go(folder: Path, run_dir: Path, cut: Cut | None, before: Path | None) -> Don
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below this one."""
+    """All processes below this one, also those of its other threads, which `process_tree` leaves out."""
     parent_of = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -98,12 +98,6 @@ def descendants(pid: int) -> list[int]:
         wave = [each for each, parent in parent_of.items() if parent in wave]
         found += wave
     return found
-
-
-def steps_written(run_dir: Path) -> int:
-    with contextlib.suppress(OSError):
-        return (run_dir / "stages/sim/metrics.jsonl").read_text().count('"kind": "step"')
-    return 0
 
 
 def tear(run_dir: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.long_tables import long_table
 from tests.support.pipelines import ROOT, Done
-from tests.support.reliability import note
+from tests.support.reliability import note, steps_written
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
 from workflow.run.records.events_file import read_events
@@ -73,12 +73,6 @@ def run_killed(folder: Path, planned: list[Kill]) -> Done:
                     os.kill(pid, signal.SIGKILL)
         said, _ = process.communicate(timeout=120)
     return Done(process.returncode, said, run_dir)
-
-
-def steps_written(run_dir: Path) -> int:
-    with contextlib.suppress(OSError):
-        return (run_dir / "stages/sim/metrics.jsonl").read_text().count('"kind": "step"')
-    return 0
 
 
 def newest_pid(run_dir: Path, stage: str) -> int | None:

@@ -1,7 +1,8 @@
-"""What `make reliability` keeps of a cell of a long table, for docs/reliability.md."""
+"""What `make reliability` keeps of a cell of a long table, for docs/reliability.md; and when a cell is to be ended."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -17,3 +18,10 @@ def note(table: str, **cell: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(json.dumps({"table": table, **cell}) + "\n")
+
+
+def steps_written(run_dir: Path) -> int:
+    """How many steps the simulation has written so far."""
+    with contextlib.suppress(OSError):
+        return (run_dir / "stages/sim/metrics.jsonl").read_text().count('"kind": "step"')
+    return 0
