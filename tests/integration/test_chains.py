@@ -17,9 +17,10 @@ from workflow.api import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import EXIT_INTERRUPTED, EXIT_STOPPED
 from workflow.run.chain import NextPart, read_next_part
-from workflow.run.part_record import newest_part, read_part
+from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import end_members
 from workflow.run.records.control_requests import requester, send_request
+from workflow.run.records.find_runs import newest_part
 
 SLOW = ANALYSIS.replace("        with means.step", "        import time; time.sleep({0})\n        with means.step")
 STEPS = 61

@@ -31,7 +31,8 @@ from tests.support.waiting import wait_until
 from workflow.api import archive_run, read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.run.control.lease import examine_leases, read_lease
-from workflow.run.part_record import newest_part, read_part
+from workflow.run.part_record import read_part
+from workflow.run.records.find_runs import newest_part
 
 
 @pytest.mark.parametrize("means", ["via: sst", "via: bp5", "via: bp5, coupling: live"])

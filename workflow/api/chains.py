@@ -15,7 +15,7 @@ from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
 from workflow.errors import WfError
 from workflow.run.chain import NextPart, is_planned, read_next_part, resume_hint, standstill, why_last, write_next_part
-from workflow.run.part_record import following_part
+from workflow.run.records.find_runs import following_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_allocation, read_filled_plan
 from workflow.spec.models.pipeline import AUTO_SITE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +13,18 @@ from workflow.api.replays import load_as_run
 from workflow.api.runs import PlannedRun, plan_run
 from workflow.errors import RunError
 from workflow.formatting import plural
+from workflow.spec.suggest import listing
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import PiecePlan, Plan
     from workflow.run.cut import Cut
     from workflow.run.reached import Held
     from workflow.run.state.run_state import RunState
+
+# In this time the guard of a run has ended what a dead supervisor left.
+GUARD_S = 15.0
+PAUSE_S = 0.05
+MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -53,10 +60,10 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     from workflow.plan.part_plan import to_part
     from workflow.plan.plan_model import PartPlan
     from workflow.run.cut import find_cut
-    from workflow.run.part_record import newest_part
     from workflow.run.reached import held_files, how_far, kept_streams, unused_states
     from workflow.run.records.events_file import read_events
-    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.find_runs import START_S, find_run, newest_part
+    from workflow.run.records.job_record import read_job
     from workflow.run.records.run_directory import has_started, read_filled_plan
     from workflow.run.state.reducer import fold
     from workflow.run.state.run_state import initial_state
@@ -67,12 +74,14 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         text = f"{directory.name} has not been started"
         if before.part is None:
             raise RunError(text, "start it: `wf run`")
+        waits = f"wait for its job: wf watch {directory.name}, or end it: wf cancel {directory.name}"
+        soon = f"unless it is just being started, it does not count any more in {START_S:.0f} s: then try again"
         raise RunError(
-            f"{text}, and goes on with {Path(before.part.run).name}",
-            f"wait for its job: wf watch {directory.name}; if it has none any more, remove it: rm -r {directory}",
+            f"{text}, and goes on with {Path(before.part.run).name}", soon if read_job(directory) is None else waits
         )
+    _refuse(directory, fold(initial_state(before), read_events(directory)))
+    # Only now nobody writes its records and its files any more.
     state = fold(initial_state(before), read_events(directory))
-    _refuse(directory, state)
     planned = plan_run(load_as_run(directory, before, sets=sets))
     plan = planned.plan
     _check_same(before, plan, directory)
@@ -135,11 +144,28 @@ def _refuse(directory: Path, state: RunState) -> None:
     """Refuse a run that goes on, or has nothing left to do."""
     from workflow.run.control.lease import examine_leases
 
+    name = directory.name
     if state.finished is not None and state.finished.state == "succeeded":
-        raise RunError(f"{directory.name} has succeeded: nothing is left to do", "`wf report` shows it")
+        raise RunError(f"{name} has succeeded: nothing is left to do", f"`wf report {name}` shows it")
     (lives,) = examine_leases([directory])
     if state.finished is None and lives.alive:
-        raise RunError(f"{directory.name} has not ended: its supervisor is alive", "`wf watch`, or `wf cancel` first")
+        hint = f"`wf watch {name}` follows it; `wf cancel {name}` ends it"
+        raise RunError(f"{name} has not ended: its supervisor is alive", hint)
+    if state.finished is None and lives.lease is not None:
+        _await_end(name, lives.lease.run_dir)
+
+
+def _await_end(name: str, named_as: str) -> None:
+    """Wait until no process of a run whose supervisor has died is left on this host: its guard ends them."""
+    from workflow.run.processes.process_reaper import find_members
+
+    deadline = time.monotonic() + GUARD_S
+    while left := find_members(named_as):
+        if time.monotonic() > deadline:
+            pids = listing([str(pid) for pid in sorted(left)[:MOST_LISTED]])
+            text = f"the supervisor of {name} has died, and {plural(len(left), 'process')} of it are still here: {pids}"
+            raise RunError(text, f"`wf cancel {name}` ends them")
+        time.sleep(PAUSE_S)
 
 
 def _ends(plan: Plan) -> list[str]:

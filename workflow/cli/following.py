@@ -34,8 +34,8 @@ def cancel_parts(run_dir: Path, now: bool = False) -> int:
     Raises RunError when it could not be ended.
     """
     from workflow.run.chain import next_part_text
-    from workflow.run.part_record import newest_part
     from workflow.run.records.control_requests import send_request
+    from workflow.run.records.find_runs import newest_part
     from workflow.submit.next_part import await_next_part, awaits_next_part
 
     run, code = newest_part(run_dir), EXIT_OK

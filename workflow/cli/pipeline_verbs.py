@@ -296,8 +296,7 @@ def resume(
     """
     from workflow.api.resumes import plan_part
     from workflow.report.show.part_table import resume_text
-    from workflow.run.part_record import newest_part
-    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.find_runs import find_run, newest_part
     from workflow.submit.next_part import awaits_next_part
 
     newest = newest_part(find_run(run))

@@ -6,13 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from workflow.plan.placeholders import earlier_file
-from workflow.plan.plan_model import PartPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, PartPlan, Plan, StagePlan
 from workflow.plan.streams.end_plans import end_of_spool
 
 # Of a file that is read from its first step on.
 WHOLE = {"before": 0, "earlier": ""}
 # Stage → stream → a step of that end.
 StepOfEnds = Mapping[str, Mapping[str, int]]
+
+
+def why_anew(stage: StagePlan, plan: Plan) -> str:
+    """Why a stage begins at its first step in each part, whatever it has done; "" where it goes on."""
+    if stage.from_start:
+        return stage.from_start
+    if outside := [path for path in stage.kept_files if not path.startswith(RUN_DIR)]:
+        return f"writes {outside[0]}, outside of the run directory"
+    for end in stage.ends:
+        queue = plan.stream(end.stream).queue
+        if end.side == "read" and queue is not None and queue.when_full == "discard":
+            return f"reads {end.stream}, of which steps may be discarded: nobody knows which ones it had"
+    return ""
 
 
 def to_part(plan: Plan, part: PartPlan, begins: StepOfEnds, ends: StepOfEnds) -> Plan:

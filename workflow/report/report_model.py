@@ -58,6 +58,9 @@ class RunPart(ReportPart):
     job: str = Field("", description="job of a submitted run: `slurm job 12`")
     part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
     parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
+    resumable: bool = Field(
+        False, description="it ended before its work was done, has done some of it, and no part goes on with it yet"
+    )
     site: str = ""
     wf_version: str = ""
     overlap: Real | None = Field(

@@ -32,22 +32,3 @@ def read_part(run_dir: Path) -> PartRecord | None:
         return from_fields(PartRecord, read_json((run_dir / PART_FILE).read_bytes()))
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-
-
-def following_part(run_dir: Path) -> Path | None:
-    """The run that goes on with this one, of those in the same folder: the newest, where there are several."""
-    found = None
-    for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
-        record = read_part(path.parent)
-        if record is not None and not path.parent.is_symlink() and Path(record.run).resolve() == run_dir.resolve():
-            found = path.parent
-    return found
-
-
-def newest_part(run_dir: Path) -> Path:
-    """The last of the parts that go on with this run; the run itself where there is none."""
-    newest, seen = run_dir.resolve(), set[Path]()
-    while newest not in seen and (following := following_part(newest)) is not None:
-        seen.add(newest)
-        newest = following.resolve()
-    return newest

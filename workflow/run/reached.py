@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workflow.errors import WfError
 from workflow.formats.kept_state import STATE_DIR, record_path, whole_states
+from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PiecePlan, Plan, StagePlan
 from workflow.run.cut import Reached, SavedState
 from workflow.run.part_files import in_run, parts_before, pieces_of
@@ -96,16 +97,10 @@ def _passed(stage: StagePlan, now: Plan) -> list[str]:
 
 def _why_anew(stage: StagePlan, before: Plan, now: Plan) -> str:
     """Why a stage of the next part begins at its first step; "" where it need not. Pure."""
-    if stage.from_start:
-        return stage.from_start
-    if outside := [path for path in stage.kept_files if not path.startswith(RUN_DIR)]:
-        return f"writes {outside[0]}, outside of the run directory"
+    if why := why_anew(stage, now):
+        return why
     if sorted(stage.kept_files.values()) != sorted(before.stage(stage.name).kept_files.values()):
         return "writes every step, or one of several, and did not before"
-    for end in stage.ends:
-        queue = now.stream(end.stream).queue
-        if end.side == "read" and queue is not None and queue.when_full == "discard":
-            return f"reads {end.stream}, of which steps may be discarded: nobody knows which ones it had"
     return ""
 
 

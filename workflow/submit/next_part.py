@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from workflow.run.chain import NextPart, is_planned, read_next_part, resume_hint
-from workflow.run.part_record import following_part
 from workflow.run.records.events_file import read_start_and_verdict
+from workflow.run.records.find_runs import following_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_filled_plan
 from workflow.submit.job_status import VISIBLE_S, read_exit_code

@@ -13,7 +13,7 @@ from workflow.formatting import duration
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.control.lease import may_be_written
-from workflow.run.part_record import following_part
+from workflow.run.records.find_runs import following_part
 from workflow.run.records.run_directory import PLAN_FILE
 from workflow.run.records.run_removal import RunContents, find_inside, look_into
 

@@ -21,6 +21,7 @@ from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
+from workflow.run.records.find_runs import following_part
 from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
 from workflow.run.records.run_directory import PLAN_FILE, RUNS
 from workflow.run.records.run_notes import read_notes
@@ -134,6 +135,14 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     if job is None and (received := job_of_allocation(run_dir)):
         reason += f"; {received} may hold its nodes until its time limit: end it if you do not need it"
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
+
+
+def with_resumable(report: Report, run_dir: Path) -> Report:
+    """Say of a run that has not succeeded whether `wf resume` may go on with it: only its plan tells for certain."""
+    has_ended = report.run.state in ("failed", "interrupted", "stopped", "lost")
+    has_done = any(stage.steps_in or stage.steps_out or stage.state == "succeeded" for stage in report.stages)
+    resumable = has_ended and has_done and following_part(run_dir) is None
+    return report.model_copy(update={"run": report.run.model_copy(update={"resumable": resumable})})
 
 
 def is_over(run_dir: Path, lives: Liveness) -> bool:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
-from workflow.formatting import NOTHING, plural, size
+from workflow.formatting import NOTHING, duration, plural, size
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
+from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.report_tables import engine_text, planned_expectation_table
@@ -113,6 +114,21 @@ FAILURE_COLUMNS: list[Column[FailureRow]] = [
 ]
 
 
+class ResumeRow(NamedTuple):
+    """A stage, and where it begins when a run that was cut short goes on."""
+
+    stage: str
+    begins: str
+    reason: str
+
+
+RESUME_COLUMNS: list[Column[ResumeRow]] = [
+    text_column("when resumed", lambda row: row.stage),
+    text_column("begins", lambda row: row.begins),
+    prose_column("because it", lambda row: row.reason),
+]
+
+
 class SettingOfStages(NamedTuple):
     """An environment variable that wf sets, and why."""
 
@@ -173,6 +189,7 @@ def plan_tables(plan: Plan, whole: bool) -> list[Table]:
     """
     tables = [plan_parameter_table(plan)] if whole else []
     tables += [plan_stage_table(plan), added_table(plan), plan_stream_table(plan), failure_table(plan)]
+    tables.append(resume_table(plan, whole))
     if whole:
         tables += [end_table(plan), transport_table(plan)]
     tables.append(planned_expectation_table(plan))
@@ -228,6 +245,27 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
     spools = [name for end in stage.ends if end.side == "read" and (name := plan.stream(end.stream).spool)]
     kept = f" (steps from {', '.join(spools)})" if spools else ""
     return FailureRow(stage.name, follows + kept, "nothing: it goes on at the step where it was")
+
+
+def resume_table(plan: Plan, whole: bool) -> Table:
+    """Where the stages of a run begin that goes on; without `whole` only of a pipeline that is made for that."""
+    meant = plan.most_parts > 1 or any(stage.checkpoint for stage in plan.stages)
+    return make_table(RESUME_COLUMNS, [_resume_row(stage, plan) for stage in plan.stages] if whole or meant else [])
+
+
+def _resume_row(stage: StagePlan, plan: Plan) -> ResumeRow:
+    first, reads = "at its first step", any(end.side == "read" for end in stage.ends)
+    if why := why_anew(stage, plan):
+        return ResumeRow(stage.name, first, why)
+    if (checkpoint := stage.checkpoint) is not None:
+        files = checkpoint.files.rpartition("/")[2]
+        how = f"writes checkpoints, {files}" if files else f"saves its state every {duration(checkpoint.every_s)}"
+        return ResumeRow(stage.name, "at the newest that fits", how)
+    if not reads:
+        return ResumeRow(stage.name, first, "saves nothing; steps that its readers have are not sent again")
+    if stage.observed != "metrics":
+        return ResumeRow(stage.name, first, "does not use workflow.stage: nobody knows where it was")
+    return ResumeRow(stage.name, "where it was", "reads steps; what is whole in its output counts")
 
 
 def plan_stream_table(plan: Plan) -> Table:

@@ -24,6 +24,7 @@ from workflow.report.show.report_tables import (
 )
 from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
 from workflow.run.chain import part_text
+from workflow.run.records.run_directory import RUNS
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -60,6 +61,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
         say(console, line, "dim", wrap=True)
     _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
+    _show_resume(report, console)
 
 
 def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
@@ -79,6 +81,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     _show_streams(console, report, "status")
     draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes(report.unfinished_files), console)
+    _show_resume(report, console)
 
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
@@ -92,6 +95,16 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     _show_fault(report, console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")
+    _show_resume(report, console, run_dir)
+
+
+def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path | None = None) -> None:
+    """How to go on with a run that can go on. `run_dir`: of one that its name alone may not find."""
+    from workflow.report.show.run_in_words import resume_text
+
+    if report.run.resumable:
+        is_named = run_dir is None or run_dir.parent.name == RUNS
+        say(console, f"  next: {resume_text(shlex.quote(report.run.directory if is_named else str(run_dir)))}")
 
 
 def _colour(report: Report) -> str:

@@ -266,15 +266,24 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
         case "submitted":
             return f"next: `wf watch {name}` waits for it, `wf cancel {name}` cancels the job"
         case "lost":
-            return f"next: `wf cancel {name}` ends what is left of it; then `wf run {pipeline}` starts a new run"
+            then = resume_text(name) if run.resumable else f"`wf run {pipeline}` starts a new run"
+            return f"next: `wf cancel {name}` ends what is left of it; then {then}"
         case "succeeded":
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
             look = f", `wf look {name}` draws the data" if has_data else ""
             return f"next: `wf report {name}` has all figures{look}{faster}"
         case "failed":
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
-            return f"next: {logs} shows what it printed; correct the error and start a new run: `wf run {pipeline}`"
-    return f"next: `wf run {pipeline}` starts a new run"
+            goes_on = (
+                f"go on where it was: `wf resume {name}`" if run.resumable else f"start a new run: `wf run {pipeline}`"
+            )
+            return f"next: {logs} shows what it printed; correct the error and {goes_on}"
+    return f"next: {resume_text(name)}" if run.resumable else f"next: `wf run {pipeline}` starts a new run"
+
+
+def resume_text(run: str) -> str:
+    """What to type to go on with a run: its name, or its path as a shell takes it."""
+    return f"`wf resume {run}` goes on where it was"
 
 
 def _last_line(report: Report) -> str:

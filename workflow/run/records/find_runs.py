@@ -11,13 +11,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.replace_file import replace_file
-from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS
+from workflow.run.part_record import PART_FILE, read_part
+from workflow.run.records.job_record import read_job
+from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS, has_started
 from workflow.spec.suggest import nearest_name, shortened
 from workflow.spec.user_paths import exists
 
@@ -25,6 +28,8 @@ from workflow.spec.user_paths import exists
 ALIKE = 0.9
 # Of the runs that a message lists.
 SHOWN = 5
+# A directory that is written is started, or its job submitted, at once: within this time also on a slow file system.
+START_S = 20.0
 # Of the file of hints: then the older half of its lines goes, and about a thousand runs are left.
 MOST_BYTES = 256 * 1024
 
@@ -119,6 +124,42 @@ def _other_runs(name: str, known: list[str]) -> str:
     of_pipeline = [run for run in known if last and run.startswith(f"{last}-")]
     meant = of_pipeline[-1] if of_pipeline else nearest_name(last, known, ALIKE) or nearest_name(last, [LATEST])
     return f"did you mean `{meant}`?" if meant else f"the newest runs here: {', '.join(reversed(known[-SHOWN:]))}"
+
+
+def following_part(run_dir: Path) -> Path | None:
+    """The run that goes on with this one, of those in the same folder: the newest, where there are several."""
+    found = None
+    for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
+        record = read_part(path.parent)
+        goes_on = record is not None and Path(record.run).resolve() == run_dir.resolve()
+        if goes_on and not path.parent.is_symlink() and not is_abandoned(path.parent):
+            found = path.parent
+    return found
+
+
+def newest_part(run_dir: Path) -> Path:
+    """The last of the parts that go on with this run, which may be one itself; the run itself where there is none."""
+    newest, seen = run_dir.resolve(), set[Path]()
+    while is_abandoned(newest) and (record := read_part(newest)) is not None:
+        newest = Path(record.run).resolve()
+    while newest not in seen and (following := following_part(newest)) is not None:
+        seen.add(newest)
+        newest = following.resolve()
+    return newest
+
+
+def is_abandoned(run_dir: Path) -> bool:
+    """Whether nobody will start this run: the process that has made its directory died before it had started the run or
+    submitted its job."""
+    plan = run_dir / PLAN_FILE  # written last
+    if has_started(run_dir) or read_job(run_dir) is not None:
+        return False
+    try:
+        return time.time() - plan.stat().st_mtime > START_S
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def state_dir() -> Path | None:
