@@ -67,7 +67,7 @@ def test_a_run_that_failed(tmp_path: Path) -> None:
     text = explained(run_dir)
     assert text.startswith("bad failed after ") and ": stage saxs: killed. " in text
     assert "The last line of its errors is `ValueError: negative mass`." in text
-    assert "Next: `wf logs saxs --run bad` shows what it printed; " in text and "pipeline.yaml`" in text
+    assert "Next: `wf logs saxs --run bad` shows what it printed; " in text and "`wf resume bad`" in text
 
 
 def test_a_run_that_goes_on(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.support.chains import Source, make_end, make_plan, make_stage, make_s
 from workflow.plan.plan_model import AllocationPlan, PartPlan, Plan
 from workflow.run.chain import NextPart, next_part_text, part_text, write_next_part
 from workflow.run.processes.process_reaper import write_verdict
+from workflow.run.records.find_runs import START_S, is_abandoned, newest_part
 from workflow.run.records.job_record import JobRecord, write_job
 from workflow.run.records.run_directory import create_run_dir
 from workflow.submit import next_part
@@ -93,6 +94,28 @@ def test_a_part_that_is_there_counts_as_submitted_whatever_its_record_says(tmp_p
     following = create_run_dir(asked().model_copy(update={"part": part}), Source(), beside=run, latest=False)
     assert following.parent == run.parent
     assert await_next_part(run) == NextPart("submitted", str(following))
+
+
+def part_of(run: Path, folder: Path, ago_s: float = 0.0) -> Path:
+    """The directory of a part that was made so long ago, and that nobody has started."""
+    part = PartPlan(number=2, run=str(run), finished={}, pieces={})
+    made = create_run_dir(asked().model_copy(update={"part": part}), Source(), folder)
+    then = time.time() - ago_s
+    os.utime(made / "plan.json", (then, then))
+    return made
+
+
+def test_a_part_that_nobody_will_start_does_not_count(tmp_path: Path) -> None:
+    run = stopped(tmp_path)
+    fresh = part_of(run, tmp_path / "fresh")
+    assert newest_part(run) == fresh, "its process may be starting it"
+    dead = part_of(run, tmp_path / "dead", ago_s=2 * START_S)
+    assert is_abandoned(dead) and newest_part(run) == fresh
+    assert newest_part(dead) == fresh, "it goes on with a run whose parts count"
+    (fresh / "plan.json").unlink()
+    assert newest_part(run) == run, "it was never whole"
+    write_job(dead, JobRecord("slurm", "run", "13"))
+    assert newest_part(run) == dead, "its job may be waiting"
 
 
 def test_latest_goes_on_to_the_next_part_where_it_meant_the_part_before(tmp_path: Path) -> None:

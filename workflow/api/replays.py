@@ -69,7 +69,8 @@ def load_as_run(
     """
     path = Path(plan.pipeline_file if pipeline is None else pipeline)
     if not path.exists():
-        raise RunError(f"{path}, the pipeline file of the run, is not there", "name another one: `--pipeline FILE`")
+        kept = f"the run has kept it as it was: cp {run_dir / 'pipeline.yaml'} {path}"
+        raise RunError(f"{path}, the pipeline file of the run, is not there", kept)
     return load_pipeline(path, **_options(run_dir if pipeline is None else None, sets))
 
 

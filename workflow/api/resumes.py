@@ -16,7 +16,7 @@ from workflow.formatting import plural
 from workflow.spec.suggest import listing
 
 if TYPE_CHECKING:
-    from workflow.plan.plan_model import PiecePlan, Plan
+    from workflow.plan.plan_model import PartPlan, PiecePlan, Plan
     from workflow.run.cut import Cut
     from workflow.run.reached import Held
     from workflow.run.state.run_state import RunState
@@ -38,10 +38,10 @@ class PlannedPart:
     reached: Mapping[str, int]
 
     @property
-    def number(self) -> int:
-        """Of the part, counted from 1, the run with which all began."""
-        part = self.planned.plan.part
-        return 1 if part is None else part.number
+    def plan(self) -> PartPlan:
+        """What there is of the run already."""
+        assert self.planned.plan.part is not None
+        return self.planned.plan.part
 
 
 def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()) -> PlannedPart:
@@ -58,13 +58,14 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         SpecError: mistakes in the pipeline file.
     """
     from workflow.plan.part_plan import to_part
+    from workflow.plan.plan_changes import changed_settings
     from workflow.plan.plan_model import PartPlan
     from workflow.run.cut import find_cut
     from workflow.run.reached import held_files, how_far, kept_streams, unused_states
     from workflow.run.records.events_file import read_events
     from workflow.run.records.find_runs import START_S, find_run, newest_part
     from workflow.run.records.job_record import read_job
-    from workflow.run.records.run_directory import has_started, read_filled_plan
+    from workflow.run.records.run_directory import has_started, read_filled_plan, read_plan_file
     from workflow.run.state.reducer import fold
     from workflow.run.state.run_state import initial_state
 
@@ -101,6 +102,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         unused=unused,
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
         pieces=_pieces(plan, cut, held),
+        changed=changed_settings(read_plan_file(directory), plan),
     )
     positions = cut.positions
     done = {name: max((end.steps for end in state.ends_of(name)), default=0) for name in state.stages}

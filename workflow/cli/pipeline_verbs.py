@@ -295,7 +295,7 @@ def resume(
     saved. Files of streams hold the steps of all parts. Exits as `wf run` does.
     """
     from workflow.api.resumes import plan_part
-    from workflow.report.show.part_table import resume_text
+    from workflow.report.show.part_table import planned_part_text
     from workflow.run.records.find_runs import find_run, newest_part
     from workflow.submit.next_part import awaits_next_part
 
@@ -309,7 +309,8 @@ def resume(
         raise RunError(text, f"use a name there: --run-dir {folder / run_dir.name}")
     part = plan_part(newest, sets=sets)
     own = [stage.name for stage in part.planned.plan.stages if stage.component is None]
-    click.echo(resume_text(part.number, part.run.name, part.cut, part.reached, own))
+    if dry_run or not quiet:
+        click.echo(planned_part_text(part.plan, part.cut, part.reached, own))
     if not dry_run:
         _run_planned(part.planned, run_dir, quiet=quiet, detach=detach)
 

@@ -375,7 +375,7 @@ class PiecePlan(PlanPart):
 class PartPlan(PlanPart):
     """The run goes on where an earlier one has ended: what there is of it already."""
 
-    rare: ClassVar[tuple[str, ...]] = ("states", "unused")
+    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "changed")
     number: int = Field(description="of this part, counted from 1, the run with which all began")
     run: str = Field(description="the directory of the part before")
     states: dict[str, str] = Field(
@@ -390,6 +390,7 @@ class PartPlan(PlanPart):
     pieces: dict[str, list[PiecePlan]] = Field(
         description="file, relative to the run directory → what earlier parts hold of it, in the order of its steps"
     )
+    changed: list[str] = Field(default_factory=list, description="settings that the part before had otherwise")
 
 
 class Plan(PlanPart):

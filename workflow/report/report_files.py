@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from workflow.errors import RunError
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
-from workflow.report.read.run_records import read_records
+from workflow.report.read.run_records import Records, read_records
 from workflow.report.read.run_states import with_resumable, with_verdict
 from workflow.report.report_model import Report
 from workflow.run.chain import NEXT_PART_FILE
+from workflow.run.part_files import parts_before
 from workflow.run.records.run_notes import NOTES_FILE
 from workflow.run.state.run_state import RunState
 
@@ -27,17 +29,30 @@ def compute_report(run_dir: Path) -> Report:
 
 def _compute(run_dir: Path) -> Report:
     records = read_records(run_dir)
-    report = with_verdict(make_report(records), run_dir)
+    earlier = _earlier_reports(records)
+    report = with_verdict(make_report(records, earlier), run_dir)
     if report.run.state == "running":
         # Its last event may be of long ago, and its time goes on.
-        later = make_report(records.at(time.time()))
+        later = make_report(records.at(time.time()), earlier)
         known = {"state": "running", "job": report.run.job, "parts": report.run.parts}
         return later.model_copy(update={"run": later.run.model_copy(update=known)})
     if report.run.state == "lost":
         # It may have ended while its heartbeat was waited for.
-        newer = make_report(read_records(run_dir))
+        newer = make_report(read_records(run_dir), earlier)
         return report if newer.run.state == "unfinished" else newer
     return report
+
+
+def _earlier_reports(records: Records) -> list[Report] | None:
+    """The reports of the parts before, the first one first, where something is expected of them all; None: one of them
+    cannot be read."""
+    part = records.plan.part
+    if part is None or not records.plan.expectations:
+        return []
+    try:
+        return [read_report(path) for path in reversed(list(parts_before(part)))]
+    except RunError:
+        return None
 
 
 def write_report(run_dir: Path, state: RunState | None = None) -> Report:
@@ -51,7 +66,7 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     from workflow.report.html.page import make_html
 
     records = read_records(run_dir, state)
-    report = with_resumable(with_verdict(make_report(records), run_dir), run_dir)
+    report = with_resumable(with_verdict(make_report(records, _earlier_reports(records)), run_dir), run_dir)
     try:
         replace_file(run_dir / "report.json", report.to_json().encode())
         replace_file(run_dir / "report.html", make_html(records, report).encode())

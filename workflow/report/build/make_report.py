@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.report.build.figures_of_parts import figures_of_run
 from workflow.report.build.limiting_stage import Limit, run_limit
-from workflow.report.build.met_expectations import with_expectations
+from workflow.report.build.met_expectations import figures_of, with_expectations
 from workflow.report.build.report_notes import make_notes, make_restarts, part_notes, restart_note, unfinished_files
 from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
 from workflow.report.read.run_records import Records
@@ -13,8 +16,11 @@ from workflow.report.report_model import ForecastLine, Report, RunPart, StagePar
 from workflow.run.verdict.stall_detection import late_ends, present_warnings
 
 
-def make_report(records: Records) -> Report:
+def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Report:
     """The report of these records.
+
+    `earlier`: those of the parts before, the first one first; None where one cannot be read. What is expected is
+    expected of the whole run, all else in the report is of this part.
 
     A run that goes on and one whose supervisor has died look alike here (`unfinished`): see `read.run_states`.
     """
@@ -45,7 +51,8 @@ def make_report(records: Records) -> Report:
         unfinished_files=unfinished_files(records),
         warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )
-    return with_expectations(report, records.plan.expectations, records.judged)
+    figures = figures_of_run([*earlier, report], records) if earlier else figures_of(report)
+    return with_expectations(report, records.plan.expectations, {} if earlier is None else figures, records.judged)
 
 
 def _last_lines(records: Records, stage: str) -> list[str]:

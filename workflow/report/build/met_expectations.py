@@ -56,14 +56,17 @@ def _stream_figure(stream: StreamPart, field: str) -> float | None:
 
 
 def with_expectations(
-    report: Report, expected: Sequence[ExpectationPlan], judged: Sequence[ExpectationPart] | None = None
+    report: Report,
+    expected: Sequence[ExpectationPlan],
+    figures: Mapping[str, float],
+    judged: Sequence[ExpectationPart] | None = None,
 ) -> Report:
-    """The report with what was expected beside what was measured, and the exit code that follows.
+    """The report with what was expected beside what was measured, `figures`, and the exit code that follows.
 
     `judged`: what was found when the run ended, where that was kept.
     """
     over = report.run.state == "succeeded"
-    found = list(judged) if over and judged is not None else judge(expected, figures_of(report), over=over)
+    found = list(judged) if over and judged is not None else judge(expected, figures, over=over)
     changed: dict[str, object] = {"expectations": found}
     if violations(found):
         changed["run"] = report.run.model_copy(update={"exit_code": EXIT_VIOLATED})

@@ -256,7 +256,8 @@ def _begin_of_part(plan: Plan) -> list[str]:
     done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
     text = "; ".join([*(done if part.finished else []), *begun])
     which = part_text(part.number, plan.most_parts)
-    return [f"{which} of the run, which goes on with {PurePath(part.run).name}: {text}"]
+    changed = [f"changed since {PurePath(part.run).name}: {each}" for each in part.changed]
+    return [f"{which} of the run, which goes on with {PurePath(part.run).name}: {text}", *changed]
 
 
 def restart_note(part: RestartPart) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
 from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records
@@ -98,7 +98,7 @@ def _spent(metrics: StageMetrics, seen: StageState, in_open_s: float, wall_s: fl
 def _moved(plan: StagePlan, records: Records, side: Side) -> tuple[int | None, int | None]:
     """Steps and bytes over all ends of a side; None when the stage has no such end whose steps can be counted."""
     metrics, ends = records.metrics[plan.name], records.state.ends_of(plan.name)
-    counts = [count_steps(metrics.of(end.stream, side), end, records.plan) for end in ends if end.side == side]
+    counts = [count_steps(metrics.of(end.stream, side), end, records.state) for end in ends if end.side == side]
     steps, volumes = [n for n, _ in counts if n is not None], [n for _, n in counts if n is not None]
     return (sum(steps), sum(volumes)) if steps else (None, None)
 
@@ -117,7 +117,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     """One stream."""
     metrics, seen = records.metrics[plan.writer], records.state.writer(plan.name)
     own = metrics.of(plan.name, "write")
-    steps, volume = count_steps(own, seen, records.plan)
+    steps, volume = count_steps(own, seen, records.state)
     io_s, wait_s = _sum(own, "io_s"), _sum(own, "wait_s")
     noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
     closed = metrics.closed.get((plan.name, "write"))
@@ -148,7 +148,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
 def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | None) -> ReaderPart:
     seen, metrics = records.state.ends[plan.name, name, "read"], records.metrics[name]
     own = metrics.of(plan.name, "read")
-    steps, volume = count_steps(own, seen, records.plan)
+    steps, volume = count_steps(own, seen, records.state)
     closed = metrics.closed.get((plan.name, "read"))
     complete = closed.complete if closed else _complete(seen)
     over = all(records.state.stages[stage].exited is not None for stage in (name, plan.writer))
@@ -165,7 +165,7 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
     )  # fmt: skip
 
 
-def count_steps(own: Sequence[StepRecord], seen: EndState, plan: Plan) -> tuple[int | None, int | None]:
+def count_steps(own: Sequence[StepRecord], seen: EndState, state: RunState) -> tuple[int | None, int | None]:
     """Steps and bytes of one end in this part of the run: by the stage's own records, or as the supervisor saw them.
 
     None: unknown.
@@ -175,10 +175,7 @@ def count_steps(own: Sequence[StepRecord], seen: EndState, plan: Plan) -> tuple[
         return number_of_steps(own), sum(sizes) if len(sizes) == len(own) else None
     # The steps of a program without metrics may be countable, and their sizes still unknown; of a file that is handed
     # over only the size is known.
-    # The state counts the steps of all parts of the run, as its programs do.
-    ends = plan.stage(seen.stage).ends
-    earlier = next(end.part_step for end in ends if (end.stream, end.side) == (seen.stream, seen.side))
-    return seen.steps - earlier if seen.counted else None, seen.bytes or None
+    return state.steps_here(seen) if seen.counted else None, seen.bytes or None
 
 
 def time_of_stream(stream: str, side: Side, metrics: StageMetrics, seen: EndState) -> tuple[float | None, float | None]:

@@ -143,7 +143,7 @@ def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, 
     if read is not None and writer.counted:
         read = min(read, writer.steps)
     steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
-    per_second = throughput(writer.steps, writer.opened, writer.last_moved)
+    per_second = throughput(state.steps_here(writer), writer.opened, writer.last_moved)
     volume = bytes_moved(writer.bytes, (end.bytes for end in readers))
     moving = throughput(volume, writer.opened, writer.last_moved)
     queue = state.queue(stream)

@@ -24,7 +24,6 @@ from workflow.report.show.report_tables import (
 )
 from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
 from workflow.run.chain import part_text
-from workflow.run.records.run_directory import RUNS
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -101,6 +100,7 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
 def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path | None = None) -> None:
     """How to go on with a run that can go on. `run_dir`: of one that its name alone may not find."""
     from workflow.report.show.run_in_words import resume_text
+    from workflow.run.records.run_directory import RUNS
 
     if report.run.resumable:
         is_named = run_dir is None or run_dir.parent.name == RUNS

@@ -150,18 +150,23 @@ def _cannot_write(directory: Path, error: OSError) -> RunError:
     return RunError(f"cannot write the run directory: {place}: {error.strerror}", "name another one: `--run-dir PATH`")
 
 
-def read_filled_plan(run_dir: Path) -> Plan:
-    """The plan of a run with the run directory put in. Raises RunError when it cannot be read."""
+def read_plan_file(run_dir: Path) -> Plan:
+    """The plan of a run, with the placeholder of its directory. Raises RunError when it cannot be read."""
     path = run_dir / PLAN_FILE
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RunError(f"{run_dir} is not a run directory: {path.name}: {error.strerror}") from error
-    plan = read_plan(text, str(path))
+    return read_plan(text, str(path))
+
+
+def read_filled_plan(run_dir: Path) -> Plan:
+    """The plan of a run with the run directory put in. Raises RunError when it cannot be read."""
+    plan = read_plan_file(run_dir)
     try:
         return fill_plan(plan, run_dir)
     except ValueError as error:
-        raise RunError(f"{path} cannot be read: {error}", "is it a plan that wf has written?") from error
+        raise RunError(f"{run_dir / PLAN_FILE} cannot be read: {error}", "is it a plan that wf has written?") from error
 
 
 def fill_plan(plan: Plan, run_dir: Path) -> Plan:

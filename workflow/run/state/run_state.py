@@ -263,6 +263,13 @@ class RunState:
         """Whether ranks of a stage are placed on this node of the allocation."""
         return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
 
+    def steps_here(self, end: EndState) -> int:
+        """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""
+        planned = self.plan.stage(end.stage).ends
+        return end.steps - next(
+            each.part_step for each in planned if (each.stream, each.side) == (end.stream, end.side)
+        )
+
     def steps(self, stream: str) -> tuple[int, dict[str, int]]:
         """(steps written, steps read by each reader). What was read has been written, seen or not."""
         read = {end.stage: end.steps for end in self.readers(stream)}

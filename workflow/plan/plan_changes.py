@@ -1,0 +1,65 @@
+"""What differs between two plans of a pipeline, value by value. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.spec.suggest import shortened
+
+# Characters: a text that is longer is cut, and what is kept of it before the first difference.
+_LONG, _BEFORE = 40, 8
+
+
+def changed_settings(before: Plan, now: Plan) -> list[str]:
+    """What a user has changed between two parts of a run, from what to what: `stages.sim.parameters.n: 32 → 64`.
+
+    Both plans have the same stages and streams, with the placeholder of the run directory.
+    """
+    return list(value_changes("", dict(leaves(_settings(before))), dict(leaves(_settings(now)))))
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    stages = {stage.name: _settings_of_stage(stage) for stage in plan.stages}
+    streams = {stream.name: stream.model_dump(mode="json") for stream in plan.streams}
+    params = {name: each.value for name, each in plan.params.items()}
+    return {"params": params, "stages": stages, "streams": streams}
+
+
+def _settings_of_stage(stage: StagePlan) -> dict[str, Any]:
+    taken = {"parameters", "program", "ranks", "env", "checkpoint"}
+    # A part may have started it in another way, from a checkpoint.
+    if stage.checkpoint is not None and stage.checkpoint.program:
+        taken -= {"program"}
+    return stage.model_dump(mode="json", include=taken)
+
+
+def value_changes(begin: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """`name: old → new` of each value that differs, after `begin`; long texts are cut before the first difference."""
+    for name in dict.fromkeys([*old, *new]):
+        was, now = (_text(side[name]) if name in side else "none" for side in (old, new))
+        if was != now:
+            # What is equal at the beginning is left out of long texts: it would hide the difference.
+            same = next((at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), 0)
+            cut = same - _BEFORE if max(len(was), len(now)) > _LONG and same > _BEFORE else 0
+            was, now = (f"…{text[cut:]}" if cut else text for text in (was, now))
+            yield f"{begin}{name}: {shortened(was)} → {shortened(now)}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Key → each value of a plan, lists of plain values whole; parts of lists by their names, where they have some."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from leaves(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value):
+            name = item.get("name", index) if isinstance(item, dict) else index
+            yield from leaves(item, f"{path}.{name}")
+    else:
+        yield path, value
