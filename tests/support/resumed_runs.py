@@ -61,7 +61,7 @@ def resume(folder: Path, name: str, fails: int | None = None, before: str = "run
     if fails is not None:
         (folder / "fails").write_text(str(fails))
         (folder / "hold").write_text(str(fails + 3))
-    code, said = wf(folder, "resume", str(folder / before), "--run-dir", str(folder / name), "-q")
+    code, said = wf(folder, "resume", str(folder / before), "--run-dir", str(folder / name))
     return Done(code, said, folder / name)
 
 
