@@ -23,7 +23,7 @@ import pytest
 from click.testing import CliRunner
 
 from workflow.cli.main import wf
-from workflow.spec.models.pipeline import Deadlines
+from workflow.spec.models.deadlines import Deadlines
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "examples", "tests")

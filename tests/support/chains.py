@@ -10,7 +10,8 @@ from typing import Any, Literal
 from workflow.plan.plan_model import EndPlan, LaunchPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.run.records.run_directory import create_run_dir
 from workflow.site.load_site import launcher_options
-from workflow.spec.models.pipeline import Deadlines, Queue
+from workflow.spec.models.deadlines import Deadlines
+from workflow.spec.models.pipeline import Queue
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/faults/programs"

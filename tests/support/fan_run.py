@@ -12,7 +12,8 @@ from workflow.plan.plan_model import Plan, StreamPlan
 from workflow.report.read.run_records import Records, read_records
 from workflow.report.read.stage_metrics import StageMetrics, read_metrics
 from workflow.site.load_site import launcher_options
-from workflow.spec.models.pipeline import Deadlines, Queue
+from workflow.spec.models.deadlines import Deadlines
+from workflow.spec.models.pipeline import Queue
 
 READERS = ["one", "two"]
 

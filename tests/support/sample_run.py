@@ -14,7 +14,8 @@ from typing import Any
 from workflow.plan.plan_model import EndPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.site.load_site import launcher_options
-from workflow.spec.models.pipeline import Deadlines, Queue
+from workflow.spec.models.deadlines import Deadlines
+from workflow.spec.models.pipeline import Queue
 
 START = 1_790_000_000.0
 PROVENANCE = Provenance(

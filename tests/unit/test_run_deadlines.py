@@ -24,7 +24,7 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import DeadlinePassed, StageFailed, StageSilent
 from workflow.run.verdict.stall_detection import present_warnings
-from workflow.spec.models.pipeline import Deadlines
+from workflow.spec.models.deadlines import Deadlines
 
 
 def test_start_deadline_counts_from_the_last_sign_of_life() -> None:

@@ -53,7 +53,8 @@ from workflow.run.state.lifecycle_events import (
 from workflow.run.state.reducer import CANCELS_S, apply, fold, with_stage
 from workflow.run.state.run_state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
 from workflow.run.verdict.failed_stages import failing_since
-from workflow.spec.models.pipeline import Deadlines, Queue
+from workflow.spec.models.deadlines import Deadlines
+from workflow.spec.models.pipeline import Queue
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
 

@@ -235,3 +235,29 @@ def test_memory_is_what_the_cgroups_leave(
 
 def test_the_probe_names_the_operators_that_a_site_accepts() -> None:
     assert tuple(probe.OPERATORS) == OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "cores"),
+    [
+        ("0::/job/step", {"job/step/cpu.max": "max 100000", "job/cpu.max": "250000 100000"}, 2),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        ("0::/job", {"job/cpu.max": "max 100000"}, 8),
+        ("0::/job", {"job/cpu.max": "6400000 100000"}, 8),
+        ("3:cpu,cpuacct:/job", {"cpu/job/cpu.cfs_quota_us": "300000", "cpu/job/cpu.cfs_period_us": "100000"}, 3),
+        ("3:cpu:/job", {"cpu/job/cpu.cfs_quota_us": "-1", "cpu/job/cpu.cfs_period_us": "100000"}, 8),
+        ("3:cpuset:/job", {"cpuset/job/cpu.max": "100000 100000"}, 8),
+    ],
+)
+def test_the_cores_are_those_of_which_a_cgroup_grants_the_time(
+    own: str, files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    (tmp_path / "cgroup").write_text(f"{own}\n")
+    monkeypatch.setattr(this_machine, "_OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(this_machine, "_CGROUPS", tmp_path / "fs")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert this_machine.usable_cores() == cores

@@ -17,7 +17,8 @@ from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
-from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
+from workflow.spec.models.deadlines import Deadlines
+from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
 from workflow.spec.models.stage_policies import Dialect
 from workflow.sst_transports import Transport
 

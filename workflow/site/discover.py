@@ -44,6 +44,6 @@ def _own_cores() -> int:
 
 def this_host() -> Host:
     """This machine: the hardware threads and the memory that processes started from here may use."""
-    from workflow.site.this_machine import memory_bytes
+    from workflow.site.this_machine import memory_bytes, usable_cores
 
-    return Host(platform.node(), len(os.sched_getaffinity(0)), memory_bytes())
+    return Host(platform.node(), usable_cores(), memory_bytes())

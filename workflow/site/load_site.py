@@ -5,7 +5,6 @@ A mistake in such a file is reported with its place.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from workflow.launch.allocation import Allocation, Source
 from workflow.launch.launchers import LAUNCHERS, known_launcher
 from workflow.schedulers.schedulers import SCHEDULERS
 from workflow.site.site_model import Site, SiteFile, check_site, is_here
-from workflow.site.this_machine import cpu_topology, interfaces, look, memory_bytes
+from workflow.site.this_machine import cpu_topology, interfaces, look, memory_bytes, usable_cores
 from workflow.spec.models.pipeline import AUTO_SITE
 from workflow.spec.models.units import Spec
 from workflow.spec.overlay import Overlaid, Setting, with_value
@@ -251,7 +250,7 @@ def load_site(
     if known["nodes"] == "auto":
         known["nodes"] = MANY_NODES
     if known["cores_per_node"] == "auto":
-        known["cores_per_node"] = len(os.sched_getaffinity(0))
+        known["cores_per_node"] = usable_cores()
         known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
     if known["memory_per_node"] == "auto":
         known["memory_per_node"] = memory_bytes()

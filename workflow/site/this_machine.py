@@ -72,28 +72,53 @@ def memory_bytes() -> int:
     return min([total, *_cgroup_limits()])
 
 
+def usable_cores() -> int:
+    """Cores that processes started from here may use at a time: those of their affinity, or fewer where a cgroup limits
+    their CPU time, as `docker run --cpus` does. At least 1."""
+    return max(1, min([len(os.sched_getaffinity(0)), *_cgroup_cores()]))
+
+
 def _cgroup_limits() -> Iterator[int]:
-    """Memory limits of this process's cgroup and of those above it, versions 1 and 2 (cgroups(7) of Linux)."""
+    """Memory limits of this process's cgroup and of those above it, in bytes."""
+    for folder, is_second in _own_cgroups("memory"):
+        limit = _words(folder / ("memory.max" if is_second else "memory.limit_in_bytes"))
+        if limit and limit[0].isdigit():  # `max` is none; version 1 has a huge number for it
+            yield int(limit[0])
+
+
+def _cgroup_cores() -> Iterator[int]:
+    """Limits of the CPU time of this process's cgroup and of those above it, in whole cores."""
+    for folder, is_second in _own_cgroups("cpu"):
+        if is_second:
+            limit = _words(folder / "cpu.max")
+        else:
+            limit = [*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")]
+        if len(limit) == 2 and all(word.isdigit() for word in limit) and int(limit[1]):  # `max`, or -1, is none
+            yield int(limit[0]) // int(limit[1])
+
+
+def _own_cgroups(controller: str) -> Iterator[tuple[Path, bool]]:
+    """The folders of this process's cgroup and of those above it that control this, and whether they are of version 2
+    (cgroups(7) of Linux)."""
     try:
         lines = _OWN_CGROUP.read_text().splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, name = line.split(":", 2)
-        if not controllers:
-            root, file = _CGROUPS, "memory.max"
-        elif "memory" in controllers.split(","):
-            root, file = _CGROUPS / "memory", "memory.limit_in_bytes"
-        else:
+        if controllers and controller not in controllers.split(","):
             continue
+        root = _CGROUPS / controller if controllers else _CGROUPS
         own = root / name.strip("/")
         for folder in [own, *(parent for parent in own.parents if parent.is_relative_to(root))]:
-            try:
-                limit = (folder / file).read_text().strip()
-            except OSError:
-                continue
-            if limit.isdigit():  # `max` is none; version 1 has a huge number for it
-                yield int(limit)
+            yield folder, not controllers
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
 
 
 def find_program(executable: str) -> str | None:

@@ -30,8 +30,9 @@ from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.engine_presets import engines_with
+from workflow.spec.models.deadlines import Deadlines
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import Deadlines, Scalar
+from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
 from workflow.spec.references import has_spool, spool_name

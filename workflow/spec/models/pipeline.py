@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema
 
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
+from workflow.spec.models.deadlines import Deadlines as Deadlines
 from workflow.spec.models.stage_policies import (
     NAMELESS,
     AggregationPolicy,
@@ -25,8 +26,8 @@ from workflow.spec.models.stage_policies import (
     MemoryOrBool,
     dialect_of,
 )
-from workflow.spec.models.units import Duration, Size
 from workflow.spec.models.units import Scalar as Scalar
+from workflow.spec.models.units import Size
 from workflow.spec.models.units import Spec as Spec
 from workflow.sst_transports import Transport
 
@@ -405,39 +406,6 @@ class StreamSpec(Spec):
     def readers(self) -> list[str]:
         """The ends that read, always as a list."""
         return self.to if isinstance(self.to, list) else [self.to]
-
-
-class Deadlines(Spec):
-    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs:
-    without a limit here, wf warns and the run goes on.
-    """
-
-    start: Duration = Field(
-        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
-    )
-    warn: Duration = Field(
-        600.0,
-        examples=["10 min"],
-        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its "
-        "streams; again after twice, four times, … that time",
-    )
-    step: Duration | None = Field(
-        None,
-        examples=["30 min"],
-        description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
-    )
-    exit: Duration | None = Field(
-        None,
-        examples=["5 min"],
-        description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
-        "(default: no limit)",
-    )
-    run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
-    stop: Duration = Field(
-        60.0,
-        examples=["60 s"],
-        description="from the request to stop (SIGINT) until SIGKILL; SIGTERM after 5 s, at most a third of it",
-    )
 
 
 class PipelineParameter(Spec):

@@ -1,0 +1,40 @@
+"""How long a run may be silent: the key `deadlines` of a pipeline, with its defaults."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from workflow.spec.models.units import Duration, Spec
+
+
+class Deadlines(Spec):
+    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs:
+    without a limit here, wf warns and the run goes on.
+    """
+
+    start: Duration = Field(
+        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
+    )
+    warn: Duration = Field(
+        600.0,
+        examples=["10 min"],
+        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its "
+        "streams; again after twice, four times, … that time",
+    )
+    step: Duration | None = Field(
+        None,
+        examples=["30 min"],
+        description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    exit: Duration | None = Field(
+        None,
+        examples=["5 min"],
+        description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
+        "(default: no limit)",
+    )
+    run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
+    stop: Duration = Field(
+        60.0,
+        examples=["60 s"],
+        description="from the request to stop (SIGINT) until SIGKILL; SIGTERM after 5 s, at most a third of it",
+    )
