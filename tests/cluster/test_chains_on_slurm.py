@@ -102,7 +102,7 @@ def test_a_run_that_is_cut_by_the_time_limit_more_than_once_holds_the_data_of_an
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("field", ["via: sst", "via: bp5, coupling: live"])
+@pytest.mark.parametrize("field", ["via: sst", pytest.param("via: bp5, coupling: live", marks=pytest.mark.reliability)])
 def test_a_simulation_that_is_cut_three_times_goes_on_from_its_saved_states_together_with_its_analysis(
     field: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
