@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from tests.support.planner import Planner
+from tests.support.planner import COMPONENTS, Planner
+from workflow.errors import SpecError
 
 PIPELINE = """
 stages:
@@ -17,6 +20,16 @@ stages:
 streams:
   positions: {{from: walk, to: count, {first}}}
   counts: {{from: count, to: keep, {second}}}
+"""
+
+AGAIN = """
+stages:
+  walk: {component: walker}
+  sum: {component: ./again, on_failure: restart}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: sum, spool: {keep: 64 steps}}
+  sums: {from: sum, to: keep, via: bp5}
 """
 
 
@@ -54,6 +67,32 @@ def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(pla
     assert (spool.writer, spool.readers, spool.engine, spool.is_kept) == ("positions-spool", [], "BP5", True)
     stage = plan.stage("positions-spool")
     assert (stage.added, stage.optional, stage.placement.cores) == ("spool", True, [])
+
+
+@pytest.mark.parametrize(
+    ("keep", "steps", "size"), [("64 steps", 64, None), ("8 GiB", None, 8 * 2**30), ("all", None, None)]
+)
+def test_a_spool_that_keeps_the_newest_steps_is_removed_after_the_run(
+    keep: str, steps: int | None, size: int | None, plan_of: Planner
+) -> None:
+    first = f"via: sst, spool: {{keep: {keep}}}"
+    plan = plan_of(PIPELINE.format(first=first, second="via: sst", keep="stop"))
+    stream, spool = plan.stream("positions"), plan.stream("positions-spool")
+    assert (stream.spool_steps, stream.spool_bytes, stream.drops) == (steps, size, keep != "all")
+    assert spool.keep == (keep == "all")
+
+
+def test_what_reads_from_the_first_step_again_needs_a_spool_that_keeps_all(plan_of: Planner) -> None:
+    own = plan_of.folder / "again"
+    own.mkdir(parents=True)
+    text = (COMPONENTS / "gather/component.yaml").read_text()
+    own.joinpath("component.yaml").write_text(
+        text.replace("component: gather", "component: again\nrestart_from: first")
+    )
+    shutil.copyfile(COMPONENTS / "gather/program.py", own / "program.py")
+    with pytest.raises(SpecError) as caught:
+        plan_of(AGAIN)
+    assert "sum cannot be started again: sum would need the first step of positions again" in str(caught.value)
 
 
 def test_a_file_needs_no_spool(plan_of: Planner) -> None:

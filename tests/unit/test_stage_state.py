@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from workflow import stage
-from workflow.formats.kept_state import is_whole, read_states
+from workflow.formats.kept_state import KeptState, is_whole, read_states, remove_state, write_record
 from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import settings
 from workflow.stage.api import open_streams, stopping
@@ -124,6 +124,30 @@ def test_states_are_saved_at_most_so_often(attempt: StageSettings, monkeypatch: 
         saved.append(state["n"])
     assert sorted({*saved}) == [0, 60, 120, 180]
     assert [each.steps["field"] for each in read_states(folder(attempt))] == [180, 120]
+
+
+def test_states_that_those_of_a_reader_need_are_kept(attempt: StageSettings) -> None:
+    """A simulation saves at each step; its reader has saved at steps 3 and 9, and could begin only there."""
+    writes = StreamEnd("field", "field", "write", "SST", "field", parameters={"QueueLimit": "2"})
+    made = replace(attempt, ends=(writes,), readers={"field": ["xrd", "plain"]})
+    theirs = Path(made.run_dir) / "stages/xrd/state"
+    theirs.mkdir(parents=True)
+    settings.use(made)
+    state = stage.State(n=0)
+
+    def save(steps: range) -> list[int]:
+        for step in steps:
+            begin(made, step)
+            state.save()
+        return [each.steps["field"] for each in reversed(read_states(folder(made)))]
+
+    assert save(range(0, 14, 2)) == [6, 8, 10, 12], "as far as a reader of a live stream may be behind"
+    write_record(theirs, KeptState(1, {"field": 7, "pattern": 7}, ()))
+    assert save(range(14, 40, 2)) == [6, 32, 34, 36, 38]
+    write_record(theirs, KeptState(2, {"field": 33, "pattern": 33}, ()))
+    assert save(range(40, 60, 2)) == [6, 32, 52, 54, 56, 58]
+    remove_state(theirs, KeptState(1, {}, ()))
+    assert save(range(60, 62, 2)) == [32, 54, 56, 58, 60]
 
 
 def test_a_state_is_saved_when_the_run_is_to_be_stopped(

@@ -119,6 +119,24 @@ def places_of(numbers: Sequence[int], writer: int) -> tuple[list[tuple[int, int]
     return list(zip(own[:-1:2], own[1::2], strict=True)), own[-1:]
 
 
+def data_begins(folder: Path, step: int) -> dict[str, int]:
+    """File → where the data of a step, and of those after it, begin in a BP5 directory; {}: there is no such step.
+
+    All is appended: what is before that belongs to earlier steps. Raises OSError.
+    """
+    index = (folder / "md.idx").read_bytes()
+    found: dict[str, int] = {}
+    for steps, subfiles, (_, numbers) in newest_steps(index[HEADER:]):
+        if steps == step + 1:
+            for writer, subfile in enumerate(subfiles):
+                flushes, rest = places_of(numbers, writer)
+                first = min([*(place for place, _ in flushes), *rest])
+                name = f"data.{subfile}"
+                found[name] = min(found.get(name, first), first)
+            return found
+    return {}
+
+
 def missing_data(folder: Path, records: Iterable[Record]) -> str:
     """Which file of a BP5 directory lacks data of these steps; empty where none does.
 

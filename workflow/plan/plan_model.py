@@ -292,7 +292,7 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool",)
+    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes")
 
     name: str
     writer: str
@@ -312,11 +312,18 @@ class StreamPlan(PlanPart):
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool
     spool: str = Field("", description="the stream that holds its steps for readers that are started again")
+    spool_steps: int | None = Field(None, description="how many steps it keeps at least; None, as the size: all")
+    spool_bytes: int | None = Field(None, description="how much it keeps at least")
 
     @property
     def is_kept(self) -> bool:
         """Whether each of its steps can be read again, and the stream be written on after any step."""
         return is_kept(self.traits, self.path)
+
+    @property
+    def drops(self) -> bool:
+        """Whether its spool keeps the newest steps only."""
+        return self.spool_steps is not None or self.spool_bytes is not None
 
     @property
     def traits(self) -> EngineTraits:

@@ -37,6 +37,10 @@ class Beginning:
     ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
+    def begins(self, stage: str, stream: str) -> int:
+        """The step at which a stage goes on with one of its streams."""
+        return self.ends.get(stage, {}).get(stream, self.first_step)
+
 
 def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beginning:
     """Where these stages go on together.
@@ -88,11 +92,14 @@ def _whole_steps(end: EndPlan) -> int:
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:
     """The plan of a stage whose next attempt has begun in this state. Pure.
 
-    `repeated`: stream → how many steps that it writes first are dropped.
+    `repeated`: stream → how many steps that it writes first are dropped. Raises ValueError where it would need a step
+    that its spool does not have any more.
     """
     plan, ends = state.plan, []
     for planned in stage.ends:
         now = state.ends[planned.stream, stage.name, planned.side]
+        if now.from_spool and now.steps < state.spool_first.get(planned.stream, 0):
+            raise ValueError(f"step {now.steps} of {planned.stream} is not in its spool any more")
         end = end_of_spool(plan, planned) if now.from_spool else planned
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters

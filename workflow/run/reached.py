@@ -122,7 +122,7 @@ def kept_streams(plan: Plan, state: RunState, held: Held) -> set[str]:
     found = set()
     for stream in plan.streams:
         holder = plan.stream(stream.spool) if stream.spool else stream
-        if holder.is_kept:
+        if holder.is_kept and not stream.drops:
             steps = sum(piece.steps for piece in held[in_run(holder.path)])
             if steps >= state.writer(stream.name).steps:
                 found.add(stream.name)

@@ -52,6 +52,7 @@ from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.run_allocation import granted_nodes, to_event
+from workflow.run.spool_limit import LOOK_S, drop_data, droppable, units_behind
 from workflow.run.state.events import (
     Cleaned,
     Clock,
@@ -61,12 +62,14 @@ from workflow.run.state.events import (
     Requested,
     RunStarted,
     SchedulerSaid,
+    SpoolGrows,
     StageCpu,
     StageExited,
     StageKilled,
     StagesRestarted,
     StageStarted,
     StageWorked,
+    StepsDropped,
     StrangeReader,
     Tick,
 )
@@ -166,6 +169,9 @@ class RunLoop:
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
         self.asked = -math.inf
+        # Streams whose spools keep the newest steps only, and when they were looked at.
+        self.limited = [stream for stream in plan.streams if stream.drops]
+        self.dropped = -math.inf
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
         if self.prover is not None:
@@ -402,6 +408,30 @@ class RunLoop:
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
         self.look_for_strangers(now)
+        if self.limited and now - self.dropped >= LOOK_S:
+            self.dropped = now
+            self.drop_steps()
+
+    def drop_steps(self) -> None:
+        """Free what limited spools hold beyond what they are to keep, and no stage that is started again needs."""
+        for stream in list(self.limited):
+            end = droppable(self.state, stream)
+            for unit in units_behind(self.state, stream) if end else []:
+                where = find_beginning(self.run_dir, self.state, unit)
+                end = min([end, *(where.begins(name, stream.name) for name in unit if name in stream.readers)])
+            if end <= self.state.spool_first.get(stream.name, 0):
+                continue
+            # Noted before it is done: nobody reads data that may be gone.
+            noted = StepsDropped(self.clock.now(), stream.name, end)
+            self.write(noted)
+            self.state = apply(self.state, noted)
+            try:
+                spool = self.plan.stream(stream.spool)
+                before = next(each.before for each in self.plan.stage(spool.writer).ends if each.stream == spool.name)
+                drop_data(Path(spool.path), end - before)
+            except OSError as error:
+                self.limited.remove(stream)
+                self.events.append(SpoolGrows(self.clock.now(), stream.name, error.strerror or str(error)))
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
         """The stages that have ended: by their lines of several stages, those whose last records were awaited, and

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from workflow.errors import Problem
+from workflow.formatting import plural
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec, Tap
+from workflow.spec.models.stage_policies import Spool
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
@@ -184,6 +186,11 @@ def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
     return stream.spool is not None and engine is not None and engine.traits.queued
 
 
+def spool_limit(stream: StreamSpec) -> tuple[int | None, int | None]:
+    """The least number of steps, and the least size, that the spool of a stream keeps; None, None: all steps."""
+    return (stream.spool.steps, stream.spool.bytes) if isinstance(stream.spool, Spool) else (None, None)
+
+
 def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:
     """The streams that have a spool."""
     return [name for name, stream in spec.streams.items() if has_spool(stream, engine_of(name))]
@@ -254,6 +261,10 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
         if stream.spool is not None and engine is not None and engine.traits.in_memory and not engine.traits.queued:
             message = f"{engine.traits.name} has no queue, so that a spool would delay every step of {name}"
             yield problem_at(root, ("streams", name, "spool"), message, "use `via: sst`, or remove `spool`")
+        least, limit = spool_limit(stream)[0], stream.queue.limit
+        if least is not None and least < limit:
+            message = f"the queue of {name} may hold {plural(limit, 'step')}, more than its spool is to keep"
+            yield problem_at(root, ("streams", name, "spool", "keep"), message, f"keep at least {limit} steps")
     taken = dict.fromkeys(spec.streams, "stream") | dict.fromkeys(spec.stages, "stage")
     for name, stream in spec.streams.items():
         for tap in stream.tap:

@@ -35,7 +35,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.references import has_spool, spool_name
+from workflow.spec.references import has_spool, spool_limit, spool_name
 from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
@@ -149,6 +149,7 @@ def _to_end(
 def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: StreamEstimates) -> StreamPlan:
     """The stream as a whole."""
     engine, transport, path = stream.engine.engine, decided.transport, decided.path
+    spooled, (steps, size) = has_spool(stream.spec, stream.engine), spool_limit(stream.spec)
     return StreamPlan(
         name=stream.name,
         writer=stream.writer.stage if stream.writer else "",
@@ -165,7 +166,9 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         path=path,
         on_disk=_on_disk(stream.engine.traits, path),
         keep=stream.spec.keep,
-        spool=spool_name(stream.name) if has_spool(stream.spec, stream.engine) else "",
+        spool=spool_name(stream.name) if spooled else "",
+        spool_steps=steps if spooled else None,
+        spool_bytes=size if spooled else None,
     )
 
 

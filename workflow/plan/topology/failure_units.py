@@ -14,7 +14,7 @@ from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.file_formats import chosen_format
-from workflow.spec.references import has_spool
+from workflow.spec.references import has_spool, spool_limit
 from workflow.spec.suggest import listing
 
 
@@ -44,6 +44,11 @@ def plan_restarts(
             notes.problems.add(f"stages.{name}.on_failure", *problem)
             continue
         anew = [each for each in unit if _reads_from_start(stages[each])]
+        if anew and (short := next(_dropping(unit, streams.values()), "")):
+            text = f"{name} cannot be started again: {listing(anew)} would need the first step of {short} again"
+            hint = f"keep all steps: `--set streams.{short}.spool=auto`"
+            notes.problems.add(f"stages.{name}.on_failure", text, hint)
+            continue
         found[name] = RestartPlan(
             times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew)
         )
@@ -52,6 +57,14 @@ def plan_restarts(
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
         notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}")
     return found
+
+
+def _dropping(unit: Collection[str], streams: Collection[JoinedStream]) -> Iterator[str]:
+    """The streams that a unit reads and whose spools keep the newest steps only."""
+    for stream in streams:
+        is_read = {port.stage for port in stream.readers} & {*unit}
+        if is_read and has_spool(stream.spec, stream.engine) and spool_limit(stream.spec) != (None, None):
+            yield stream.name
 
 
 def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStream]) -> list[str]:

@@ -28,6 +28,7 @@ from workflow.spec.references import (
     piped_streams,
     relay_name,
     relayed_taps,
+    spool_limit,
     spool_name,
     spooled_streams,
 )
@@ -143,7 +144,9 @@ def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing)
     spool, asked, readers = spool_name(name), f"streams.{name}.spool", [*stream.readers]
     growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace()))
     growing.parameters[spool] = _relay_parameters(loaded, [])
-    kept = StreamSpec(from_=spool, to=spool, via=KEPT_VIA, coupling="live", **_given(stream, "step_size"))
+    # What has lost its first steps is of no use after the run.
+    whole = spool_limit(stream) == (None, None)
+    kept = StreamSpec(from_=spool, to=spool, via=KEPT_VIA, coupling="live", keep=whole, **_given(stream, "step_size"))
     growing.streams[spool] = kept.model_copy(update={"to": []})
     growing.engines[spool] = loaded.presets[KEPT_VIA]
     growing.implicit[spool] = ImplicitStage("spool", name, asked, is_optional=True)

@@ -11,7 +11,7 @@ from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, StreamPart
 from workflow.run.chain import first_steps, next_part_text, part_text
-from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, StagesRestarted, StrangeReader
+from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, SpoolGrows, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
@@ -37,7 +37,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *(
             event.text
             for event in records.state.warnings
-            if isinstance(event, NodeRanks | NodesUnwatched | StrangeReader)
+            if isinstance(event, NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader)
         ),
         *_placement(records),
         *_uncounted(streams),

@@ -25,12 +25,14 @@ from workflow.run.state.events import (
     Requested,
     RunStarted,
     SchedulerSaid,
+    SpoolGrows,
     StageCpu,
     StageCut,
     StageExited,
     StageKilled,
     StagesRestarted,
     StageStarted,
+    StepsDropped,
     StopPlanned,
     StrangeReader,
     StreamClosed,
@@ -141,7 +143,7 @@ def _of_run(event: Event) -> str:
             return f"node {event.host} is silent"
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
-        case NodesUnwatched() | NodeRanks() | StrangeReader():
+        case NodesUnwatched() | NodeRanks() | SpoolGrows() | StrangeReader():
             return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))
@@ -153,6 +155,8 @@ def _of_run(event: Event) -> str:
             return f"interrupted by {event.signal}"
         case Requested():
             return f"{event.by} asks to {'stop' if event.request == 'stop' else 'kill'} the run"
+        case StepsDropped():
+            return f"the spool of {event.stream} keeps step {event.first} and those after it"
         case Cleaned():
             return f"cleaned: {', '.join(event.paths)}"
         case DeadlockFound():

@@ -276,6 +276,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         stops_itself=stops_itself,
         restarts=plan.may_restart(stage.name),
         save_every_s=_save_every_s(stage, plan),
+        readers=_readers(stage, plan),
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
@@ -295,6 +296,12 @@ def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
     if stage.checkpoint is not None:
         return stage.checkpoint.every_s
     return 0.0 if plan.may_restart(stage.name) else None
+
+
+def _readers(stage: StagePlan, plan: Plan) -> dict[str, list[str]]:
+    """Stream that a stage writes, of which nothing is kept → the stages that read it."""
+    written = [plan.stream(end.stream) for end in stage.ends if end.side == "write"]
+    return {stream.name: list(stream.readers) for stream in written if not stream.is_kept}
 
 
 def stage_ends(stage: StagePlan) -> tuple[StreamEnd, ...]:

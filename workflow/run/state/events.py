@@ -111,6 +111,27 @@ class StagesRestarted(Event):
 
 
 @dataclass(frozen=True)
+class StepsDropped(Event):
+    """The spool of a stream, which keeps the newest steps only, has no data of the steps before `first` any more."""
+
+    stream: str
+    first: int
+
+
+@dataclass(frozen=True)
+class SpoolGrows(Event):
+    """A warning: a spool that was to keep the newest steps of a stream only keeps all. `why`: of the file system."""
+
+    stream: str
+    why: str
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        return f"the spool of {self.stream} keeps all its steps: the disk space of old ones cannot be freed: {self.why}"
+
+
+@dataclass(frozen=True)
 class StageCpu(Event):
     """The CPU time that all processes of a stage have used since its start. Of stages that keep no metrics only.
 

@@ -25,12 +25,14 @@ from workflow.run.state.events import (
     Requested,
     RunStarted,
     SchedulerSaid,
+    SpoolGrows,
     StageCut,
     StageExited,
     StageKilled,
     StagesRestarted,
     StageStarted,
     StageWorked,
+    StepsDropped,
     StopPlanned,
     StrangeReader,
     StreamClosed,
@@ -170,6 +172,8 @@ class _Draft:
                 self._changes |= {"restarting": pending, "attempts": (*self.get("attempts"), event)}
                 for name in stages:
                     self._begin_attempt(name, event)
+            case StepsDropped(stream=stream, first=first):
+                self._changes["spool_first"] = {**self.get("spool_first"), stream: first}
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
             case RunFinished(reason=reason, stage=stage, cause=cause):
@@ -207,7 +211,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-            case NodeRanks() | NodesUnwatched() | StrangeReader():
+            case NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case RecordsLost():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

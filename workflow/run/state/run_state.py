@@ -18,6 +18,7 @@ from workflow.run.state.events import (
     RanksEnded,
     RecordsLost,
     SchedulerSaid,
+    SpoolGrows,
     StageKilled,
     StagesRestarted,
     StrangeReader,
@@ -26,7 +27,7 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import RestartDecided, RunCause, RunFinished, StageSilent
 
-RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | StrangeReader
+RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
 Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
@@ -183,6 +184,7 @@ class RunState:
     restarts: tuple[RestartDecided, ...] = ()  # all that were decided
     restarting: tuple[RestartDecided, ...] = ()  # those whose stages have not been started yet
     attempts: tuple[StagesRestarted, ...] = ()  # all that have begun, but the first ones
+    spool_first: Mapping[str, int] = field(default_factory=dict)  # stream → the first step that its spool still has
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them

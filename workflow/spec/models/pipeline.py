@@ -24,6 +24,7 @@ from workflow.spec.models.stage_policies import (
     FailureRuleOrWord,
     Memory,
     MemoryOrBool,
+    Spool,
     dialect_of,
 )
 from workflow.spec.models.units import Scalar as Scalar
@@ -383,10 +384,11 @@ class StreamSpec(Spec):
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
     keep: bool = Field(True, description="keep the file of a file stream after the run")
-    spool: Literal["auto"] | None = Field(
+    spool: Literal["auto"] | Spool | None = Field(
         None,
         description="auto: a stage that wf adds receives all steps of a live stream and writes them to a BP5 file; a "
-        "reader that is started again (`on_failure: restart`) goes on from there. Files need no spool (default: none)",
+        "reader that is started again (`on_failure: restart`) goes on from there. `{keep: 64 steps}` keeps the newest "
+        "ones only. Files need no spool (default: none)",
     )
     parameters: dict[str, Scalar] = Field(
         default_factory=dict, description="engine parameters, checked against the engine's list"

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
-from workflow.spec.models.units import Duration, Scalar, Size, Spec
+from workflow.spec.models.units import Duration, Scalar, Size, Spec, to_bytes
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
 Positive = Annotated[int, Field(ge=1)]
+_STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
+
+
+class Spool(Spec):
+    """How much a spool keeps of a stream. `auto` keeps all steps."""
+
+    keep: str = Field(
+        examples=["64 steps", "8 GiB", "all"],
+        description="the newest steps, at least so many or so much; older ones are dropped once every stage that may "
+        "be started again has finished them, and the file is removed after the run",
+    )
+
+    @field_validator("keep")
+    @classmethod
+    def _is_amount(cls, keep: str) -> str:
+        if keep != "all" and not _STEPS.fullmatch(keep):
+            try:
+                size = to_bytes(keep)
+            except ValueError:
+                size = 0
+            if not size:
+                raise ValueError(
+                    f'expected a number of steps or a size, got "{keep}"; for example `64 steps` or `8 GiB`'
+                )
+        return keep
+
+    @property
+    def steps(self) -> int | None:
+        """The least number of steps that it keeps, where that was given."""
+        match = _STEPS.fullmatch(self.keep)
+        return int(match[1]) if match else None
+
+    @property
+    def bytes(self) -> int | None:
+        """The least amount that it keeps, where that was given."""
+        return None if self.keep == "all" or self.steps is not None else int(to_bytes(self.keep))
 
 
 class Aggregation(Spec):

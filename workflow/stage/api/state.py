@@ -7,7 +7,8 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,15 @@ class State(dict[str, Any]):
             state = KeptState(self._number, steps_of_streams(), files)
             write_record(self._folder, state)
             self._kept.append(state)
-            while len(self._kept) > _LEAST_KEPT and _is_far_before(self._kept[1], state):
-                remove_state(self._folder, self._kept.pop(0))
+            self._remove_old()
+
+    def _remove_old(self) -> None:
+        """On rank 0: remove what neither an attempt of this stage nor a state of a reader can need."""
+        kept, needed = self._kept, _needed_by_readers(self._kept)
+        for old, following in list(pairwise(kept[: 1 - _LEAST_KEPT])):
+            if _is_far_before(following, kept[-1]) and old.number not in needed:
+                remove_state(self._folder, old)
+                kept.remove(old)
 
     def _restore(self, initial: Mapping[str, Any]) -> None:
         """Take the state of the step at which this attempt begins. Those after it are of an attempt that has failed."""
@@ -155,6 +163,19 @@ class State(dict[str, Any]):
         if again and found is None:
             print("note: there is no saved state that can be used: it begins at the first step", file=sys.stderr)
         return found
+
+
+def _needed_by_readers(kept: Sequence[KeptState]) -> set[int]:
+    """The numbers of those of these states, the oldest first, to which a reader that begins at one of its own states
+    goes back: for each of those the newest that is not after it."""
+    current = settings.current()
+    found = set()
+    for stream, readers in current.readers.items():
+        for reader in readers:
+            for theirs in read_states(Path(current.run_dir) / "stages" / reader / STATE_DIR):
+                before = [own.number for own in kept if own.steps[stream] <= theirs.steps.get(stream, 0)]
+                found |= set(before[-1:])
+    return found
 
 
 def _is_far_before(state: KeptState, newest: KeptState) -> bool:
