@@ -28,6 +28,11 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StageStarted(T, "md", 7), "md: started, 2 ranks, process 7"),
     (seen.StageStarted(T, "unplanned", 7), "unplanned: started, process 7"),
     (seen.StagesRestarted(T, ["md", "saxs"], 2, 12), "md and saxs: attempt 2, from step 12 on"),
+    (seen.StepsDropped(T, "atoms", 8), "the spool of atoms keeps step 8 and those after it"),
+    (
+        seen.SpoolGrows(T, "atoms", "not supported"),
+        "warning: the spool of atoms keeps all its steps: the disk space of old ones cannot be freed: not supported",
+    ),
     (seen.StageCpu(T, "md", 1.5), "md: 1.50 s of CPU time"),
     (seen.StageCpu(T, "md", 1.5, 0.25), "md: 1.50 s of CPU time, ready without a core for 250 ms"),
     (seen.StreamOpening(T, "atoms", "md", "write"), "atoms: md opens it for writing"),
