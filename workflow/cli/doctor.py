@@ -252,7 +252,7 @@ def _surprises() -> list[Finding]:
 
 def _stages(loaded: Loaded, site: Site) -> list[Finding]:
     """What the stages of a pipeline need here."""
-    from workflow.api import make_plan
+    from workflow.api.plans import make_plan
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.preflight import look_up_needs, preflight, to_problems
     from workflow.site.availability import other_machine

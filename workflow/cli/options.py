@@ -37,7 +37,7 @@ class GivenPipeline:
 
     def load(self) -> Loaded:
         """Read and check the file with its layers. Raises SpecError."""
-        from workflow.api import load_pipeline
+        from workflow.spec.load import load_pipeline
 
         return load_pipeline(self.path, profiles=self.profiles, sets=self.sets, via=self.via, site=self.site)
 

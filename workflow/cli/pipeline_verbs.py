@@ -98,7 +98,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
     Raises SpecError for mistakes.
     """
-    from workflow.api import notes_on
+    from workflow.api.plans import notes_on
     from workflow.api.runs import plan_run
     from workflow.preflight import preflight
 
@@ -146,8 +146,7 @@ def plan(
 
     PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
-    from workflow.api import forecast_plan, notes_on, portable_plan
-    from workflow.api.plans import job_notes, show_warnings
+    from workflow.api.plans import forecast_plan, job_notes, notes_on, portable_plan, show_warnings
     from workflow.api.runs import plan_run
 
     check_strategy_options(strategies, blocks, shape)
@@ -251,9 +250,8 @@ def _run_planned(
     planned: PlannedRun, run_dir: Path | None, tags: tuple[str, ...] = (), *, quiet: bool, detach: bool
 ) -> None:
     """Run it here, in a process of its own, or as a job; exit as the run does, unless it is detached."""
-    from workflow.api import detach_run
     from workflow.api.plans import show_warnings
-    from workflow.api.runs import run_planned_here, submit_planned
+    from workflow.api.runs import detach_run, run_planned_here, submit_planned
 
     if planned.is_job:
         from workflow.cli.following import show_to_the_end
