@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
@@ -513,3 +514,6 @@ def schema() -> None:
     from workflow.campaign.file.campaign_spec import campaign_schema
 
     click.echo(json.dumps(campaign_schema(), indent=2))
+
+
+campaign.add_command(archive_of_campaign)
