@@ -136,13 +136,13 @@ class Calibration(CalibrationPart):
 
     calibration_version: int = CALIBRATION_VERSION
     site: str
-    measured: dict[MeasuredPart, MeasuringConditions] = Field(default_factory=dict)
+    measured: dict[MeasuredPart, MeasuringConditions] = Field({})
     memory: Quartiles | None = Field(None, description="memcpy of one core, 64 MB, bytes per second")
-    launch: list[LaunchCost] = Field(default_factory=list)
-    file_system: list[StreamRates] = Field(default_factory=list)
-    compressors: list[CompressorRates] = Field(default_factory=list)
-    transports: list[StreamRates] = Field(default_factory=list)
-    stages: list[StageRecord] = Field(default_factory=list, description="from `wf calibrate --from`, the newest first")
+    launch: list[LaunchCost] = Field([])
+    file_system: list[StreamRates] = Field([])
+    compressors: list[CompressorRates] = Field([])
+    transports: list[StreamRates] = Field([])
+    stages: list[StageRecord] = Field([], description="from `wf calibrate --from`, the newest first")
 
     def to_json(self) -> str:
         """The text of the file."""

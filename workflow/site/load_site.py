@@ -49,7 +49,7 @@ class LauncherTable(Spec):
     source: str = Field(description="where its options are described")
     assumed: Version = Field(description="the version, where the site does not say")
     options: dict[str, str] = Field(description="of the oldest version")
-    since: dict[Version, dict[str, str]] = Field(default_factory=dict, description="version → what changed with it")
+    since: dict[Version, dict[str, str]] = Field({}, description="version → what changed with it")
 
     def of_version(self, version: str | None) -> dict[str, str]:
         """The options of a version, by default of the assumed one."""
