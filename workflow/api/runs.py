@@ -6,9 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.api.plans import (
     find_site,
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from workflow.site.site_model import Site
 
 
-@dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A pipeline with its plan for the place where this process runs."""
 
     loaded: Loaded
@@ -65,7 +63,7 @@ class PlannedRun:
         except SpecError as error:
             if not self.site.modules:
                 raise
-            missing = [replace(problem, level="warning") for problem in error.problems]
+            missing = [problem._replace(level="warning") for problem in error.problems]
         return [*missing, *job_notes(self.plan, self.site)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +112,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
 def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
     """The problems, of which those that are more than notes get this level."""
-    return [problem if problem.level == "note" else replace(problem, level=level) for problem in problems]
+    return [problem if problem.level == "note" else problem._replace(level=level) for problem in problems]
 
 
 @click.command()
@@ -187,7 +186,7 @@ def plan(
             forecast = forecast_plan(decided)
         except WfError as error:
             # A plan is a plan without a forecast.
-            show_messages([replace(problem, level="warning") for problem in error.problems])
+            show_messages([problem._replace(level="warning") for problem in error.problems])
         else:
             if forecast is not None:
                 show_forecast(forecast, loaded, console)
@@ -238,7 +237,7 @@ def run(
     from workflow.api.runs import plan_run
 
     if no_probe:
-        given = replace(given, sets=(*given.sets, "proof=off"))
+        given = given._replace(sets=(*given.sets, "proof=off"))
     planned = plan_run(given.load())
     if dry_run:
         click.echo(planned.plan.to_json(), nl=False)

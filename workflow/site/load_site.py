@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -216,7 +215,7 @@ def read_site_file(name: str, base: Path | None = None, settings: Sequence[Setti
 def _named(problem: Problem, settings: Sequence[Setting]) -> Problem:
     """A mistake that a campaign has written names the key as there: `site.launcher`."""
     is_own = problem.source in {each.value.place.source for each in settings}
-    return replace(problem, key=f"site.{problem.key}") if is_own else problem
+    return problem._replace(key=f"site.{problem.key}") if is_own else problem
 
 
 def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
@@ -283,8 +282,7 @@ def _fill_from(allocation: Allocation, known: dict[str, Any]) -> None:
         known["memory_per_node"] = min(memory)
 
 
-@dataclass(frozen=True)
-class KnownSite:
+class KnownSite(NamedTuple):
     """A site and its files, the one that counts first. `file` is None where it is wrong, with its `problems`."""
 
     name: str

@@ -53,7 +53,7 @@ def unused_parameters(root: Node, forms: Iterable[Node], templates: Iterable[str
     hint = "write `${{{{ params.{} }}}}` where its value belongs, or remove it"
     unused = (name for name in _section(root) if _BEGIN + name not in used)
     found = (problem_at(root, (PARAMS, name), "is not used", hint.format(name), at_key=True) for name in unused)
-    return [replace(each, level="warning") for each in found]
+    return [each._replace(level="warning") for each in found]
 
 
 def key_mistake(root: Node, path: KeyPath) -> tuple[str, str] | None:

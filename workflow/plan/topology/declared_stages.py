@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
@@ -18,8 +18,7 @@ from workflow.spec.origins import Origins
 Role = Literal["pipe", "relay", "tap", "spool"]
 
 
-@dataclass(frozen=True)
-class ImplicitStage:
+class ImplicitStage(NamedTuple):
     """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
     the run succeeds without it."""
 
@@ -48,8 +47,7 @@ class CompletePipeline:
     """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
 
 
-@dataclass(frozen=True)
-class DeclaredStage:
+class DeclaredStage(NamedTuple):
     """One stage before anything is decided about it."""
 
     name: str

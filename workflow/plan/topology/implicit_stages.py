@@ -219,7 +219,7 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
         read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
         for stream in list(found.values()):
             if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
-                passed = replace(stream.writer, variables=read.writer.variables)
+                passed = stream.writer._replace(variables=read.writer.variables)
                 found[stream.name] = replace(stream, writer=passed)
     return found
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
-from workflow.formatting import moment, plural
+from workflow.formatting import moment, part_text, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.report_tables import (
     expectation_messages,
@@ -23,7 +22,6 @@ from workflow.report.show.report_tables import (
     stream_table,
 )
 from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
-from workflow.run.chain import part_text
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -180,7 +178,7 @@ def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOu
     for table in forecast_tables(forecast):
         draw_table(console, table)
     origins = complete_pipeline(loaded).origins
-    warnings = [replace(each, level="warning") for each in located(forecast.warnings, origins)]
+    warnings = [each._replace(level="warning") for each in located(forecast.warnings, origins)]
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 
 
