@@ -24,6 +24,7 @@ from workflow.spec.load import Loaded, load_pipeline
 if TYPE_CHECKING:
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
+    from workflow.plan.topology.declared_stages import CompletePipeline
     from workflow.report.notebook_report import RunReport
     from workflow.report.report_model import Report
     from workflow.run.records.job_record import JobRecord
@@ -37,6 +38,8 @@ class PlannedRun(NamedTuple):
     loaded: Loaded
     allocation: Allocation
     site: Site
+    pipeline: CompletePipeline
+    """That of `loaded`, with the stages that wf adds: those of the plan."""
     plan: Plan
 
     @property
@@ -50,7 +53,7 @@ class PlannedRun(NamedTuple):
         if self.plan.most_parts > 1:
             text = "allocation.parts is not used: only a job that wf submits is followed by another"
             found.append(to_message("note", text, "to go on with a run that was stopped: wf resume"))
-        return [*refuse_missing(self.loaded, self.plan, self.site), *found]
+        return [*refuse_missing(self.pipeline, self.plan, self.site), *found]
 
     def check_before_job(self) -> list[Problem]:
         """The warnings before its job is submitted.
@@ -59,7 +62,7 @@ class PlannedRun(NamedTuple):
         raises SpecError then.
         """
         try:
-            missing = refuse_missing(self.loaded, self.plan, self.site)
+            missing = refuse_missing(self.pipeline, self.plan, self.site)
         except SpecError as error:
             if not self.site.modules:
                 raise
@@ -72,11 +75,13 @@ def plan_run(loaded: Loaded) -> PlannedRun:
 
     Raises SpecError.
     """
+    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.discover import discover_allocation
 
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
-    return PlannedRun(loaded, allocation, site, make_plan(loaded, site, allocation))
+    plan = make_plan(loaded, site, allocation)
+    return PlannedRun(loaded, allocation, site, complete_pipeline(loaded), plan)
 
 
 def submit_planned(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from workflow.errors import Problem
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -45,6 +46,7 @@ class CompletePipeline:
     implicit_streams: frozenset[str] = frozenset()
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
+    warnings: Sequence[Problem] = ()
 
 
 class DeclaredStage(NamedTuple):

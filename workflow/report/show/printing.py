@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from workflow.report.report_model import Report
     from workflow.report.show.terminal import Console, PlainOutput
     from workflow.report.show.text_table import Table, View
-    from workflow.spec.load import Loaded
     from workflow.spec.models.component import Component
+    from workflow.spec.origins import Origins
 
 
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
@@ -163,10 +163,9 @@ def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
         say(console, f"  {names}: {shlex.join(argv)}")
 
 
-def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOutput) -> None:
+def show_forecast(forecast: Forecast, origins: Origins, console: Console | PlainOutput) -> None:
     """What a run of the plan will take, by what was measured on its site."""
     from workflow.plan.plan_notes import located
-    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
 
     if forecast.is_empty:
@@ -177,7 +176,6 @@ def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOu
         say(console, f"  {line}")
     for table in forecast_tables(forecast):
         draw_table(console, table)
-    origins = complete_pipeline(loaded).origins
     warnings = [each._replace(level="warning") for each in located(forecast.warnings, origins)]
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 
