@@ -9,7 +9,7 @@ to all readers of a stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -211,7 +211,7 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
     contract are compared as if nothing stood between them.
     """
     found = {
-        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        name: stream._replace(into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
         for name, stream in joined.items()
     }
     for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
@@ -221,7 +221,7 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
         for stream in list(found.values()):
             if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
                 passed = stream.writer._replace(variables=read.writer.variables)
-                found[stream.name] = replace(stream, writer=passed)
+                found[stream.name] = stream._replace(writer=passed)
     return found
 
 

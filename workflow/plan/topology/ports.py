@@ -140,8 +140,7 @@ def _size(entry: int | str, parameters: Mapping[str, Any]) -> int | str:
 # Joins streams to the ports of stages: which port writes, which ports read.
 
 
-@dataclass(frozen=True)
-class JoinedStream:
+class JoinedStream(NamedTuple):
     """A stream with its engine and its ports.
 
     `writer` is None and `readers` is short where an end could not be found. `into_pipe`: its reader is the stage that
@@ -152,7 +151,7 @@ class JoinedStream:
     spec: StreamSpec
     engine: Engine
     writer: StagePort | None
-    readers: list[StagePort] = field(default_factory=list)
+    readers: list[StagePort]
     into_pipe: bool = False
     every: int = 1
 
