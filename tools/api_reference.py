@@ -169,7 +169,7 @@ def named(home: Any, *names: str, prefix: str = "") -> list[tuple[str, Callable[
 
 
 PYTHON_RULES = """[Use `wf` from a notebook or a script](../how-to/notebook.md) begins with examples. All of these are
-in `workflow.api`, except the tables, which are in `workflow`; `workflow` also has {short}.
+in `workflow`, but for those whose heading names another module.
 The fields of a report are [those of report.json](report.md), those of other results are on [JSON output](json.md)."""
 STAGE_RULES = """[Write your own component](../how-to/own-component.md) begins with a program that runs. In
 signatures `Array` is any NumPy array; `Shape` is a tuple of whole numbers, in elements per axis, slowest axis first."""
@@ -178,27 +178,27 @@ signatures `Array` is any NumPy array; `Shape` is a tuple of whole numbers, in e
 def python_page(made: str) -> str:
     """What notebooks and scripts call."""
     import workflow
-    from workflow import api, errors, testing
+    from workflow import errors, testing
 
-    short = ", ".join(f"`{name}`" for name in workflow.__all__ if hasattr(api, name))
     groups = [
         ("Pipelines and plans", named(
-            api, "load_pipeline", "load_replay", "Loaded", "make_plan", "portable_plan", "notes_on", "forecast_plan"
+            workflow, "load_pipeline", "load_replay", "Loaded", "make_plan", "portable_plan", "notes_on",
+            "forecast_plan",
         )),
-        ("Runs", named(api, "run_pipeline", "create_run", "start_run", "detach_run", "read_report")),
+        ("Runs", named(workflow, "run_pipeline", "create_run", "start_run", "detach_run", "read_report")),
         ("Tables of pandas", named(workflow, "report_tables", "steps_table")),
         ("Campaigns", named(
-            api, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
+            workflow, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
             "compare_campaigns", "gate_campaign", "GateVersion",
         )),
-        ("Archives, and what they hold", named(api, "archive_run", "archive_campaign", "look_at")),
-        ("Calibration", named(api, "calibrate_site")),
+        ("Archives, and what they hold", named(workflow, "archive_run", "archive_campaign", "look_at")),
+        ("Calibration", named(workflow, "calibrate_site")),
         ("Tests of one stage, of `workflow.testing`", named(
             testing, "run_component", "ComponentResult", "StepData", "ComponentRunFailed",
         )),
         ("Errors, of `workflow.errors`", named(errors, "WfError", "SpecError", "RunError", "Problem")),
     ]  # fmt: skip
-    introduction = f"{to_markdown(inspect.getdoc(api) or '')}\n\n{PYTHON_RULES.format(short=short)}\n"
+    introduction = f"{to_markdown(inspect.getdoc(workflow) or '')}\n\n{PYTHON_RULES}\n"
     return api_page("`workflow`: the Python API, for notebooks and scripts", made, introduction, groups)
 
 

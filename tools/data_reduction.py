@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tools.studies import PICTURES, STUDIES, read, to_markdown
 from workflow import run_pipeline
-from workflow.api import make_plan
+from workflow.api.plans import make_plan
 from workflow.calibration.compressor_measurement import measure_compressor
 from workflow.calibration.keep_calibration import calibration_of, measuring_place
 from workflow.campaign.results.picture_canvas import (

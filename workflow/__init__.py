@@ -1,7 +1,11 @@
 """wf: couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
 
-The names below are loaded on first use, so that a stage program that imports `workflow.stage` on ten
-thousand ranks does not pay for YAML and pydantic.
+    from workflow import load_pipeline, make_plan, run_pipeline
+
+    plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))  # no process, no file written
+    report = run_pipeline("pipeline.yaml")  # runs it, returns the report
+
+Paths are given as text or as any path object.
 """
 
 from __future__ import annotations
@@ -10,40 +14,38 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "GateVersion",
-    "__version__",
-    "archive_campaign",
-    "archive_run",
-    "compare_campaigns",
-    "gate_campaign",
-    "load_pipeline",
-    "look_at",
-    "make_plan",
-    "read_report",
-    "report_campaign",
-    "report_tables",
-    "run_campaign",
-    "run_pipeline",
-    "steps_table",
-]
 
+# Loaded on first use: a stage program that imports `workflow.stage` on ten thousand ranks does not pay for YAML and
+# pydantic, and no verb for what it does not use.
 _HOMES = {
-    "GateVersion": "workflow.api",
-    "archive_campaign": "workflow.api",
-    "archive_run": "workflow.api",
-    "compare_campaigns": "workflow.api",
-    "gate_campaign": "workflow.api",
-    "load_pipeline": "workflow.api",
-    "look_at": "workflow.api",
-    "make_plan": "workflow.api",
-    "run_pipeline": "workflow.api",
-    "read_report": "workflow.api",
-    "run_campaign": "workflow.api",
-    "report_campaign": "workflow.api",
+    "GateVersion": "workflow.api.gates",
+    "Loaded": "workflow.spec.load",
+    "archive_campaign": "workflow.api.archives",
+    "archive_run": "workflow.api.archives",
+    "calibrate_site": "workflow.api.calibrations",
+    "campaign_status": "workflow.api.campaigns",
+    "compare_campaigns": "workflow.api.campaigns",
+    "create_run": "workflow.api.runs",
+    "detach_campaign": "workflow.api.campaigns",
+    "detach_run": "workflow.api.runs",
+    "forecast_plan": "workflow.api.plans",
+    "gate_campaign": "workflow.api.gates",
+    "load_pipeline": "workflow.spec.load",
+    "load_replay": "workflow.api.replays",
+    "look_at": "workflow.api.archives",
+    "make_plan": "workflow.api.plans",
+    "notes_on": "workflow.api.plans",
+    "plan_campaign": "workflow.api.campaigns",
+    "portable_plan": "workflow.api.plans",
+    "read_report": "workflow.api.runs",
+    "report_campaign": "workflow.api.campaigns",
     "report_tables": "workflow.report.notebook_report",
+    "run_campaign": "workflow.api.campaigns",
+    "run_pipeline": "workflow.api.runs",
+    "start_run": "workflow.api.runs",
     "steps_table": "workflow.report.notebook_report",
 }
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,13 +8,11 @@ here and `configs/engines/NAME.yaml` with its parameters. What is special to one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class EngineTraits:
+class EngineTraits(NamedTuple):
     """One engine. The defaults are those of an engine that writes files, and of which nothing else is known."""
 
     name: str

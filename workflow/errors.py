@@ -7,8 +7,7 @@ A message is a `Problem`: its level, its place, what is wrong and, in `hint`, th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workflow.redaction import shown_option
 
@@ -26,8 +25,7 @@ Severity = Literal["error", "warning", "note"]
 """error: nothing starts; warning: it may fail, or differ from what was meant; note: good to know."""
 
 
-@dataclass(frozen=True, order=True)
-class Problem:
+class Problem(NamedTuple):
     """One message: most often a mistake in an input, with its place.
 
     `source` is the file's name as the user gave it (or `--set`, `--via`), empty where the message is about none;

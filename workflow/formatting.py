@@ -65,6 +65,13 @@ def node_hours(hours: float) -> str:
     return f"{shown} node-hour{'' if shown == '1' else 's'}"
 
 
+def part_text(number: int, most: int) -> str:
+    """`part 2 of at most 5`, or `part 2`; empty for a run that is no part of any other."""
+    if number <= most and most > 1:
+        return f"part {number} of at most {most}"
+    return f"part {number}" if number > 1 else ""
+
+
 def moment(unix_s: float | None) -> str:
     """Local date and time to the second. None is `-`."""
     return NOTHING if unix_s is None else datetime.fromtimestamp(unix_s).strftime("%Y-%m-%d %H:%M:%S")

@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
-from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.redaction import SecretMissingError, read_secrets
 from workflow.site.availability import ProgramNeed, StageNeed, other_machine, start_look_up
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
+    from workflow.plan.topology.declared_stages import CompletePipeline
     from workflow.site.availability import NeedState
     from workflow.site.site_model import Site
-    from workflow.spec.load import Loaded
     from workflow.spec.origins import Origins
 
 
-def look_up_needs(loaded: Loaded, plan: Plan) -> list[NeedState]:
+def look_up_needs(pipeline: CompletePipeline, plan: Plan) -> list[NeedState]:
     """Whether this machine has what each stage needs. Starts one process for each Python besides that of wf."""
-    return start_look_up(stage_needs(plan, complete_pipeline(loaded)))()
+    return start_look_up(stage_needs(plan, pipeline))()
 
 
-def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
+def preflight(pipeline: CompletePipeline, plan: Plan, site: Site) -> list[Problem]:
     """What is missing, and notes on what cannot be known here, with their places.
 
     An error where the stage fails for certain; a warning where it may succeed all the same.
     """
-    return start_preflight(loaded, plan, site)()
+    return start_preflight(pipeline, plan, site)()
 
 
-def start_preflight(loaded: Loaded, plan: Plan, site: Site, run: bool = False) -> Callable[[], list[Problem]]:
+def start_preflight(
+    pipeline: CompletePipeline, plan: Plan, site: Site, run: bool = False
+) -> Callable[[], list[Problem]]:
     """Begins `preflight`; the result waits for its end. In between a Python besides that of wf may answer.
 
     `run`: the launchers are started here, also those that start ranks on other machines.
     """
-    pipeline = complete_pipeline(loaded)
     origins = pipeline.origins
     if why := other_machine(site):
         message = (
@@ -49,10 +49,10 @@ def start_preflight(loaded: Loaded, plan: Plan, site: Site, run: bool = False) -
         note = Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")
         needs = [need for need in stage_needs(plan, pipeline) if run and is_launcher(need)]
         finish = start_look_up(needs)
-        return lambda: [*loaded.warnings, note, *to_problems(finish(), origins)]
+        return lambda: [*pipeline.warnings, note, *to_problems(finish(), origins)]
     finish = start_look_up(stage_needs(plan, pipeline))
     missing = list(_missing_secrets(plan, origins))
-    return lambda: [*loaded.warnings, *missing, *to_problems(finish(), origins)]
+    return lambda: [*pipeline.warnings, *missing, *to_problems(finish(), origins)]
 
 
 def _missing_secrets(plan: Plan, origins: Origins) -> Iterator[Problem]:

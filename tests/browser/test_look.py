@@ -16,7 +16,8 @@ from playwright.sync_api import Page
 
 from tests.support.accessibility import grave_violations
 from tests.support.browser import PageOpener
-from workflow.api import look_at, run_pipeline
+from workflow.api.archives import look_at
+from workflow.api.runs import run_pipeline
 from workflow.look.fit_page_size import ordinal
 
 Array = NDArray[Any]

@@ -77,7 +77,7 @@ def test_programs_of_one_line_may_lay_out_their_ranks_differently(
     cluster: SlurmCluster, tmp_path: Path, launcher: str
 ) -> None:
     first = RankLayout(nodes=2, first_node=0, ranks_per_node=2, cores_per_rank=0)
-    second = replace(first, nodes=1, first_node=3)
+    second = first._replace(nodes=1, first_node=3)
     said = answers(cluster, tmp_path, request(launcher, tmp_path, [(3, first), (2, second)]))
     assert [words[1] for words in said] == ["n1", "n1", "n2", "n4", "n4"]
 

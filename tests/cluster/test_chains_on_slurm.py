@@ -12,7 +12,7 @@ from tests.cluster.test_submission_on_slurm import Submitted
 from tests.support.pipelines import run as run_here
 from tests.support.resumed_runs import ANALYSIS, SIMULATION
 from tests.support.slurm_cluster import SlurmCluster
-from workflow.api import read_report
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import EXIT_STOPPED
 from workflow.run.chain import NextPart, read_next_part

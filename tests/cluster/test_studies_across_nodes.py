@@ -15,7 +15,8 @@ from tests.support.cluster_runs import ROOT, SITE, run_in_job, wf_run
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.pilot_campaigns import overlapping, ran_at
 from tests.support.slurm_cluster import SlurmCluster
-from workflow.api import campaign_status, read_report
+from workflow.api.campaigns import campaign_status
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 
 pytestmark = [

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.support.campaigns import CampaignFolder
 from tools.studies import is_current, to_page
 from workflow import report_campaign, run_campaign
-from workflow.api import plan_campaign
+from workflow.api.campaigns import plan_campaign
 from workflow.campaign.campaign_advice import advise_campaign
 from workflow.campaign.statistics import repetitions_needed, smallest_p
 from workflow.cli.main import wf

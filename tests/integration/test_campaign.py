@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.campaigns import TIMEOUT_S, CampaignFolder
 from workflow import read_report, report_campaign, run_campaign
-from workflow.api import campaign_status, plan_campaign
+from workflow.api.campaigns import campaign_status, plan_campaign
 from workflow.campaign.ledger import Ledger
 from workflow.cli.json_output import CampaignPlan
 from workflow.errors import RunError

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.campaigns import CampaignFolder
 from tests.support.waiting import wait_until
-from workflow.api import campaign_status
+from workflow.api.campaigns import campaign_status
 from workflow.campaign.campaign_directory import known_campaigns
 from workflow.campaign.campaign_state import list_campaigns
 from workflow.campaign.results.results_model import CampaignLine, CampaignStatus, DriverPart

@@ -13,7 +13,7 @@ from tests.integration.test_submission import DOWN, WITHIN_S, Login, has_opened
 from tests.support.pipelines import ROOT, run
 from tests.support.resumed_runs import ANALYSIS, PIPELINE
 from tests.support.waiting import wait_until
-from workflow.api import read_report
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import EXIT_INTERRUPTED, EXIT_STOPPED
 from workflow.run.chain import NextPart, read_next_part

@@ -16,7 +16,7 @@ from adios2 import Stream
 
 from tests.integration.test_look_files import model_of, write_bp
 from tests.support.sample_run import write_sample
-from workflow.api import look_at
+from workflow.api.archives import look_at
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.control.lease import Lease, this_system

@@ -154,8 +154,10 @@ def test_a_detached_run_is_compared_when_it_ends_and_a_failed_one_is_not(tmp_pat
 
 def test_the_process_of_a_detached_run_writes_its_report_and_has_its_exit_code(tmp_path: Path) -> None:
     """As a batch job executes it."""
-    from workflow.api import create_run, load_pipeline, make_plan
+    from workflow.api.plans import make_plan
+    from workflow.api.runs import create_run
     from workflow.run.control.detached import supervisor_command
+    from workflow.spec.load import load_pipeline
 
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     loaded = load_pipeline(tmp_path / "pipeline.yaml")

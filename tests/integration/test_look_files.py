@@ -18,7 +18,7 @@ from adios2 import Stream
 from click.testing import CliRunner
 
 from tests.support.sample_run import write_sample
-from workflow.api import look_at
+from workflow.api.archives import look_at
 from workflow.cli.main import wf
 from workflow.errors import RunError, WfError
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.pipelines import ROOT, TIMEOUT_S, Done, run
-from workflow.api import load_replay, read_report
+from workflow.api.replays import load_replay
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError
 from workflow.plan.topology.replayed_pipeline import ReplayOptions

@@ -28,7 +28,8 @@ from tests.support.resumed_runs import (
     wf,
 )
 from tests.support.waiting import wait_until
-from workflow.api import archive_run, read_report
+from workflow.api.archives import archive_run
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.run.control.lease import read_lease
 from workflow.run.part_record import read_part

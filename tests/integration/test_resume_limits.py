@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pipelines import Done, run
 from tests.support.resumed_runs import ANALYSIS, PIPELINE, first_step, resume, start, undisturbed, wf
-from workflow.api import read_report
+from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 
 BY_FILE = PIPELINE.replace("means.bp}}}}", "means.bp, every: {every}}}}}")

@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.pipelines import ROOT
 from workflow import run_campaign
-from workflow.api import plan_campaign
+from workflow.api.campaigns import plan_campaign
 from workflow.compare.compare_runs import compare_runs
 
 FOLDER = ROOT / "examples/campaigns"

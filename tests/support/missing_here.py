@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.planner import SITE, Planner
 from workflow.errors import Problem
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.preflight import preflight
 from workflow.site.site_model import Site
 
@@ -17,8 +18,8 @@ SCRIPT = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]'
 
 def found(plan_of: Planner, text: str, site: Site = HERE) -> list[Problem]:
     """What is missing here for a pipeline of this text."""
-    loaded = plan_of.load("oversubscribe: true\n" + text)
-    return preflight(loaded, plan_of("oversubscribe: true\n" + text, site=site), site)
+    pipeline = complete_pipeline(plan_of.load("oversubscribe: true\n" + text))
+    return preflight(pipeline, plan_of("oversubscribe: true\n" + text, site=site), site)
 
 
 def one(plan_of: Planner, text: str, site: Site = HERE) -> str:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.api import read_report
+from workflow.api.runs import read_report
 from workflow.report.report_model import Report
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psij
 
 from workflow import load_pipeline, make_plan
-from workflow.api import create_run
+from workflow.api.runs import create_run
 from workflow.cli.following import show_to_the_end
 from workflow.plan.plan_model import AllocationPlan
 from workflow.run.control.detached import OUTPUT_FILE, supervisor_command

@@ -23,7 +23,7 @@ from unittest import mock
 
 from tests.support.chains import PROGRAMS, ROOT, chain, make_end, make_plan, make_stage, make_stream
 from tests.support.watching import Condition, run_and_hurt, run_whole, stepped
-from workflow import api
+from workflow.api import plans
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run import lifecycle, run_loop
@@ -194,7 +194,7 @@ def _on_nodes(name: str, folder: Path) -> Plan:
     streams = {"atoms": {"from": "md", "to": "saxs"}, "pattern": {"from": "saxs", "to": "keep"}}
     pipeline = {"wf": 1, "name": name, "site": "test-slurm", "stages": stages, "streams": streams}
     (folder / "pipeline.yaml").write_text(json.dumps(pipeline))
-    return api.make_plan(load_pipeline(folder / "pipeline.yaml"))
+    return plans.make_plan(load_pipeline(folder / "pipeline.yaml"))
 
 
 def record(name: str) -> None:

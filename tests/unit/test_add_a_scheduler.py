@@ -16,7 +16,7 @@ from tests.support.chains import chain
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.imagined_run import Run, end_all
 from tests.support.planner import Planner
-from workflow.api import create_run
+from workflow.api.runs import create_run
 from workflow.errors import SpecError
 from workflow.launch.allocation import Host
 from workflow.plan.allocation_check import allocation_problems

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import wait_until
-from workflow.api import make_plan
+from workflow.api.plans import make_plan
 from workflow.campaign.execution import in_order, left_attempts
 from workflow.campaign.execution.campaign_loop import (
     MOST_LOSSES,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import make_plan
+from workflow.api.plans import make_plan
 from workflow.campaign.execution.job_each import counted_attempt
 from workflow.campaign.execution.repetition import place_text, silent_hosts
 from workflow.campaign.file.load_campaign import load_campaign

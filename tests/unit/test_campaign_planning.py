@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import plan_campaign
+from workflow.api.campaigns import plan_campaign
 from workflow.spec import check
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component

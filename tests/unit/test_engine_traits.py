@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def test_every_preset_is_of_an_engine_of_the_table(presets: list[Engine]) -> Non
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda each: each.name)
 def test_every_engine_answers_every_question(engine: EngineTraits) -> None:
     assert ENGINES[engine.name] is traits_of(engine.name)
-    assert None not in [getattr(engine, each.name) for each in dataclasses.fields(engine) if each.name != "rank_limit"]
+    assert None not in [getattr(engine, name) for name in engine._fields if name != "rank_limit"]
     assert engine.synchronous is (engine.in_memory and not engine.queued)
     for suffix in engine.suffixes:
         assert engine_of_suffix(Path(f"data{suffix.upper()}")) == engine.name
@@ -115,7 +114,7 @@ def test_names_are_found(line: str) -> None:
 @pytest.fixture
 def new_engine(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> str:
     """An engine that is like BP4: one line in the table, one file with its parameters."""
-    monkeypatch.setitem(ENGINES, "BP6", dataclasses.replace(ENGINES["BP4"], name="BP6", suffixes=(".bp6",)))
+    monkeypatch.setitem(ENGINES, "BP6", ENGINES["BP4"]._replace(name="BP6", suffixes=(".bp6",)))
     (plan_of.folder / "engines").mkdir()
     (plan_of.folder / "engines" / "bp6.yaml").write_text("engine: BP6\nbased_on: bp4\nsummary: like BP4\n")
     monkeypatch.setenv("WF_CONFIGS", str(plan_of.folder))

@@ -48,7 +48,7 @@ CASES: dict[str, Case] = {
     "GPUs and adapters": (
         CUDA, [(8, PROG, layout(nodes=2, gpus=[[3], [2], [1], [0]], nics=["mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"]))],
     ),
-    "GPUs, variable not known": (replace(CUDA, gpu_variable=""), [(4, PROG, layout(gpus=[[3], [2], [1], [0]]))]),
+    "GPUs, variable not known": (CUDA._replace(gpu_variable=""), [(4, PROG, layout(gpus=[[3], [2], [1], [0]]))]),
     "one adapter": (PLAIN, [(4, PROG, layout(nics=["hsn0"] * 4))]),
     "two programs": (PLAIN, [(2, PROG, layout(per_node=2)), (2, OTHER, layout(per_node=2, cores=PAIRS[2:]))]),
     "two programs, other numbers of ranks": (

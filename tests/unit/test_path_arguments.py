@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 
 import workflow
-import workflow.api
 import workflow.stage
 from tests.support.sample_run import write_sample
-from workflow.api import start_run
+from workflow.api.runs import start_run
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError, SpecError
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     *(getattr(workflow, name) for name in workflow.__all__ if name != "__version__"),
-    *(getattr(workflow.api, name) for name in workflow.api.__all__),
     *(getattr(workflow.stage, name) for name in workflow.stage.__all__),
     compare_runs,
 }
@@ -133,7 +131,7 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
 def test_calibration(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     said: list[str] = []
-    kept = workflow.api.calibrate_site(
+    kept = workflow.calibrate_site(
         form("./mine.yaml"), form(tmp_path), parts=["memory"], despite_load=True, show=said.append
     )
     assert kept.file == tmp_path / "config/wf/calibration/local.json" and said == ["  1/1 memcpy"]
@@ -145,11 +143,11 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
     (tmp_path / "campaign.yaml").write_text(
         "wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nrepetitions: 1\nwarmup: 0\n"
     )
-    planned, _, _ = workflow.api.plan_campaign(form("campaign.yaml"))
+    planned, _, _ = workflow.plan_campaign(form("campaign.yaml"))
     assert len(planned.ready) == 1
     outcome = workflow.run_campaign(form("campaign.yaml"), form("measured"))
     assert outcome.directory == tmp_path / "measured" and outcome.status.complete
-    assert workflow.api.campaign_status(form("measured")).complete
+    assert workflow.campaign_status(form("measured")).complete
     results, written = workflow.report_campaign(form("campaign.yaml"), form(tmp_path / "measured"))
     changes = workflow.compare_campaigns(form("measured"), form(tmp_path / "measured" / "report.json"))
     assert len(changes.changes) == len(results.results)
@@ -161,4 +159,4 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
 @FORMS
 def test_a_replay_of_a_run(form: Form, tmp_path: Path) -> None:
     with pytest.raises((RunError, SpecError)):
-        workflow.api.load_replay(form(tmp_path / "runs/one"), pipeline=form(tmp_path / "pipeline.yaml"))
+        workflow.load_replay(form(tmp_path / "runs/one"), pipeline=form(tmp_path / "pipeline.yaml"))

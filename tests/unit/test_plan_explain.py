@@ -9,12 +9,13 @@ import pytest
 from tests.support.planner import SITE, Planner
 from workflow.errors import WfError
 from workflow.plan.explain import explain_key
+from workflow.plan.topology.implicit_stages import complete_pipeline
 
 MPI = SITE.model_copy(update={"planes": ["tcp", "mpi"]})
 
 
 def explained(plan_of: Planner, key: str, via: str | None = None) -> str:
-    return explain_key(plan_of.load(via=via), plan_of(via=via, site=MPI), key)
+    return explain_key(complete_pipeline(plan_of.load(via=via)), plan_of(via=via, site=MPI), key)
 
 
 def test_a_queue_that_the_engine_has_otherwise(plan_of: Planner) -> None:

@@ -120,11 +120,11 @@ def test_taps_of_a_file_lose_nothing(plan_of: Planner) -> None:
 
 
 def test_it_is_explained_where_it_was_asked_for(plan_of: Planner) -> None:
-    loaded = plan_of.load(TAPPED % "sst")
+    pipeline = complete_pipeline(plan_of.load(TAPPED % "sst"))
     plan = plan_of(TAPPED % "sst")
-    said = explain_key(loaded, plan, "stages.more")
+    said = explain_key(pipeline, plan, "stages.more")
     assert "a tap of stream positions: streams.positions.tap.more (" in said
-    assert complete_pipeline(loaded).origins.place("stages.more.with.path")[1] == 13
+    assert pipeline.origins.place("stages.more.with.path")[1] == 13
     assert plan_of(TAPPED % "sst", sets=("streams.positions.tap.more.every=5",)).stage(
         "positions-relay"
     ).parameters == {"every": [5, 1]}

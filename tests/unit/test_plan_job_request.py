@@ -13,6 +13,7 @@ from workflow.plan.explain import explain_key
 from workflow.plan.job_request import unnamed_options
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import AllocationPlan, Plan
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.report.show.node_map import job_text
 from workflow.site.queue_model import QueueLimit, SiteQueue, SubmitRules
 from workflow.site.site_model import Site
@@ -220,7 +221,7 @@ def test_what_a_job_does_not_name_and_its_site_asks_for(tmp_path: Path) -> None:
 def test_explained_without_an_allocation_in_the_file(tmp_path: Path, key: str, expected: list[str]) -> None:
     site = SITE.model_copy(update={"submit": RULES.model_copy(update={"account": "phy1"})})
     made = plan(tmp_path, "", site=site)
-    lines = explain_key(load_pipeline(tmp_path / "p.yaml"), made, f"allocation.{key}").splitlines()
+    lines = explain_key(complete_pipeline(load_pipeline(tmp_path / "p.yaml")), made, f"allocation.{key}").splitlines()
     assert lines == [f"allocation.{key} = null", *(f"  {line}" for line in expected)]
 
 

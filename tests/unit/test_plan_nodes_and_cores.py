@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -243,19 +242,19 @@ def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
 
 
 def test_nodes_that_are_written_and_needed_agree() -> None:
-    assert placed([replace(demand(0, 8), ranks_per_node=2)], {"a": 0}) == ([(0, 4)], set(), [])
-    assert placed([replace(demand(0, 10), ranks_per_node=2)], {"a": 0})[2] == [
+    assert placed([demand(0, 8)._replace(ranks_per_node=2)], {"a": 0}) == ([(0, 4)], set(), [])
+    assert placed([demand(0, 10)._replace(ranks_per_node=2)], {"a": 0})[2] == [
         "error: p.yaml:1:1: stages.a.place.ranks_per_node: 10 ranks, 2 on each node, need 5 nodes, and site cluster "
         "has 4\n  more on each node, fewer ranks, or another `site:`"
     ]
-    assert placed([replace(demand(0, 8, nodes=3), ranks_per_node=4)], {"a": 0})[2] == [
+    assert placed([demand(0, 8, nodes=3)._replace(ranks_per_node=4)], {"a": 0})[2] == [
         "error: p.yaml:1:1: stages.a.place.ranks_per_node: 8 ranks, 4 on each node, are on 2 nodes, not on 3\n"
         "  remove it, or `nodes: 2`"
     ]
 
 
 def with_gpus(position: int, ranks: int, each: int, **more: Any) -> Demand:
-    return replace(demand(position, ranks), gpus_per_rank=each, **more)
+    return demand(position, ranks)._replace(gpus_per_rank=each, **more)
 
 
 @pytest.mark.parametrize(
@@ -338,9 +337,9 @@ def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
     assert ranges[2] == (1, 4)
     assert problems == ["error: p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n  give at most 3"]
     assert placed([*hosts, demand(2, 8, nodes=4, home="b")], overlap)[0][2] == (1, 4), "as many as there are"
-    few = replace(demand(2, 3, home="b"), ranks_per_node=3)
+    few = demand(2, 3, home="b")._replace(ranks_per_node=3)
     assert placed([*hosts, few], overlap) == ([(0, 1), (1, 4), (1, 2)], set(), [])
-    ranges, _, problems = placed([*hosts, replace(few, ranks=8, ranks_per_node=2)], overlap)
+    ranges, _, problems = placed([*hosts, few._replace(ranks=8, ranks_per_node=2)], overlap)
     assert ranges[2] == (1, 4)
     assert problems == [
         "error: p.yaml:1:1: stages.c.place.ranks_per_node: b has 3 nodes to share, not 4\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import notes_on
+from workflow.api.plans import notes_on
 from workflow.plan.make import make_plan
 from workflow.plan.plan_notes import located
 from workflow.site.site_model import Site

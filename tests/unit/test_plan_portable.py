@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from workflow.api import load_pipeline, make_plan, portable_plan
+from workflow.api.plans import make_plan, portable_plan
 from workflow.cli.main import wf
 from workflow.errors import RunError
 from workflow.plan.read_plan import read_plan
 from workflow.site import load_site, this_machine
 from workflow.spec import shipped
+from workflow.spec.load import load_pipeline
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/pipeline.yaml"))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.preflight import start_preflight
 from workflow.site.availability import other_machine
 from workflow.site.interpreters import is_own_python
@@ -105,13 +106,13 @@ def test_another_machine_is_not_guessed(plan_of: Planner, update: dict[str, obje
 def test_a_run_needs_the_launcher_here_even_of_another_machine(plan_of: Planner) -> None:
     text = "stages: {one: {command: [no-such-program], ranks: 2}}\n"
     site = SITE.model_copy(update={"launcher": "srun", "launcher_path": "no-such-srun"})
-    loaded = plan_of.load(text)
+    pipeline = complete_pipeline(plan_of.load(text))
     plan = plan_of(text, site=site)
-    note, problem = start_preflight(loaded, plan, site, run=True)()
+    note, problem = start_preflight(pipeline, plan, site, run=True)()
     assert note.level == "note"
     assert (problem.level, problem.key) == ("error", "stages.one.ranks")
     assert "the launcher `no-such-srun` is not on PATH" in problem.message
-    assert len(start_preflight(loaded, plan, site)()) == 1, "a check may be made elsewhere"
+    assert len(start_preflight(pipeline, plan, site)()) == 1, "a check may be made elsewhere"
 
 
 def test_modules_of_a_script_are_searched_in_the_python_that_executes_it(plan_of: Planner) -> None:

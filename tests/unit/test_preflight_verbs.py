@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.support.missing_here import SCRIPT, executable, fake_python, found
 from tests.support.planner import HEAD, Planner
-from workflow.api import run_pipeline
+from workflow.api.runs import run_pipeline
 from workflow.cli.main import wf
 from workflow.errors import SpecError
 

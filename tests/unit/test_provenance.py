@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import load_pipeline, make_plan
+from workflow.api.plans import make_plan
 from workflow.provenance import git_state
 from workflow.provenance.collect import LARGEST_READ, renew_host, start_context, to_provenance
 from workflow.provenance.git_state import start_git_state
@@ -25,6 +25,7 @@ from workflow.redaction import (
     kept_environment,
     secret_values,
 )
+from workflow.spec.load import load_pipeline
 
 SECRET = "hunter2-and-more"
 GIT_DEADLINE_S = 60.0  # of a busy machine

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.planner import CHAIN, COMPONENTS, HEAD
-from workflow.api import make_plan
-from workflow.api.plans import find_site
+from workflow.api.plans import find_site, make_plan
 from workflow.cli.json_output import SiteList
 from workflow.cli.main import wf
 from workflow.errors import RunError, SpecError, WfError

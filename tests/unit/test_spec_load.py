@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,14 +116,14 @@ def wrong_trees(root: Node) -> Iterator[Node]:
 
     def changed(node: Node, path: tuple[str | int, ...], value: object) -> Node:
         if not path:
-            return replace(node, value=value if not isinstance(value, dict | list) else _tree(value, node))
+            return node._replace(value=value if not isinstance(value, dict | list) else _tree(value, node))
         children = dict(node.children)
         if len(path) == 1 and value is KeyError:
             del children[path[0]]
         else:
             children[path[0]] = changed(children[path[0]], path[1:], value)
         inside = list(children.values()) if isinstance(node.value, list) else children
-        return replace(node, value=inside)
+        return node._replace(value=inside)
 
     for number, (path, _) in enumerate(walk(root)):
         # A few for each place, others for its neighbours: all together would take a quarter of a minute.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.api import make_plan
+from workflow.api.plans import make_plan
 from workflow.errors import SpecError
 from workflow.spec import shipped
 from workflow.spec.load import Loaded, load_pipeline

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import Source, make_end, make_plan, make_stage, make_stream, write_run
+from workflow.formatting import part_text
 from workflow.plan.plan_model import AllocationPlan, PartPlan, Plan
-from workflow.run.chain import NextPart, next_part_text, part_text, write_next_part
+from workflow.run.chain import NextPart, next_part_text, write_next_part
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.records.find_runs import START_S, is_abandoned, newest_part
 from workflow.run.records.job_record import JobRecord, write_job

@@ -229,10 +229,11 @@ def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], site
     for trial in planned.ready:
         machine = machines[trial.key]
         # Most trials need the same: the answer takes longer than the plan.
-        needs = machine.site, repr(stage_needs(trial.plan, complete_pipeline(trial.loaded)))
+        pipeline = complete_pipeline(trial.loaded)
+        needs = machine.site, repr(stage_needs(trial.plan, pipeline))
         if needs not in asked:
             asked.add(needs)
-            warnings += refuse_missing(trial.loaded, trial.plan, machine)
+            warnings += refuse_missing(pipeline, trial.plan, machine)
         if not by_jobs:
             # Nodes that one repetition leaves are for others.
             own = sites.allocation.hosts[: trial.plan.nodes]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
+    from workflow.plan.topology.declared_stages import CompletePipeline
     from workflow.site.site_model import Site
     from workflow.spec.overlay import Setting
 
@@ -88,7 +89,7 @@ def portable_plan(loaded: Loaded) -> str:
     return decide(loaded, site, stated)
 
 
-def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
+def refuse_missing(pipeline: CompletePipeline, plan: Plan, site: Site) -> list[Problem]:
     """What this machine seems to lack for the stages, as warnings with places in the pipeline file.
 
     Raises:
@@ -96,7 +97,7 @@ def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     """
     from workflow.preflight import start_preflight
 
-    finish = start_preflight(loaded, plan, site, run=True)
+    finish = start_preflight(pipeline, plan, site, run=True)
     # What the start needs next is imported while another Python answers.
     import workflow.run.supervisor  # noqa: F401
 

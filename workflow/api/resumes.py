@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +107,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     positions = cut.positions
     done = {name: max((end.steps for end in state.ends_of(name)), default=0) for name in state.stages}
     return PlannedPart(
-        directory, replace(planned, plan=to_part(plan, part, positions.begins, positions.ends)), cut, done
+        directory, planned._replace(plan=to_part(plan, part, positions.begins, positions.ends)), cut, done
     )  # fmt: skip
 
 

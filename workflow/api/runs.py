@@ -6,9 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.api.plans import (
     find_site,
@@ -25,6 +24,7 @@ from workflow.spec.load import Loaded, load_pipeline
 if TYPE_CHECKING:
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
+    from workflow.plan.topology.declared_stages import CompletePipeline
     from workflow.report.notebook_report import RunReport
     from workflow.report.report_model import Report
     from workflow.run.records.job_record import JobRecord
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from workflow.site.site_model import Site
 
 
-@dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A pipeline with its plan for the place where this process runs."""
 
     loaded: Loaded
     allocation: Allocation
     site: Site
+    pipeline: CompletePipeline
+    """That of `loaded`, with the stages that wf adds: those of the plan."""
     plan: Plan
 
     @property
@@ -52,7 +53,7 @@ class PlannedRun:
         if self.plan.most_parts > 1:
             text = "allocation.parts is not used: only a job that wf submits is followed by another"
             found.append(to_message("note", text, "to go on with a run that was stopped: wf resume"))
-        return [*refuse_missing(self.loaded, self.plan, self.site), *found]
+        return [*refuse_missing(self.pipeline, self.plan, self.site), *found]
 
     def check_before_job(self) -> list[Problem]:
         """The warnings before its job is submitted.
@@ -61,11 +62,11 @@ class PlannedRun:
         raises SpecError then.
         """
         try:
-            missing = refuse_missing(self.loaded, self.plan, self.site)
+            missing = refuse_missing(self.pipeline, self.plan, self.site)
         except SpecError as error:
             if not self.site.modules:
                 raise
-            missing = [replace(problem, level="warning") for problem in error.problems]
+            missing = [problem._replace(level="warning") for problem in error.problems]
         return [*missing, *job_notes(self.plan, self.site)]
 
 
@@ -74,11 +75,13 @@ def plan_run(loaded: Loaded) -> PlannedRun:
 
     Raises SpecError.
     """
+    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.discover import discover_allocation
 
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
-    return PlannedRun(loaded, allocation, site, make_plan(loaded, site, allocation))
+    plan = make_plan(loaded, site, allocation)
+    return PlannedRun(loaded, allocation, site, complete_pipeline(loaded), plan)
 
 
 def submit_planned(

@@ -11,7 +11,7 @@ from workflow.calibration.calibration_file import calibration_path, load_calibra
 from workflow.calibration.measured_run import MeasuringPlace
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions, busy_text
+from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.site.discover import discover_allocation
@@ -100,7 +100,7 @@ def _now(calibration: Calibration, old: Calibration) -> list[MeasuringConditions
 
 def _disturbed(conditions: MeasuringConditions) -> str:
     return (
-        f"measured {busy_text(conditions)}: all intervals include the times to be expected on an idle machine; "
+        f"measured {conditions.busy_text}: all intervals include the times to be expected on an idle machine; "
         "measure again when it is idle"
     )
 

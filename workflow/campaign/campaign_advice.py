@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
@@ -105,4 +105,4 @@ def _at_repetitions(root: Node, message: str, hint: str, level: Severity) -> Pro
 
 
 def _as(problem: Problem, level: Severity) -> Problem:
-    return replace(problem, level=level)
+    return problem._replace(level=level)

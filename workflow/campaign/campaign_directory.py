@@ -48,10 +48,8 @@ class ScheduledTrial(SchedulePart):
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
-    engines: dict[str, str] = Field(default_factory=dict, description="stream → ADIOS2 engine")
-    expectations: list[ExpectationPlan] = Field(
-        default_factory=list, description="of its pipeline; baselines have none"
-    )
+    engines: dict[str, str] = Field({}, description="stream → ADIOS2 engine")
+    expectations: list[ExpectationPlan] = Field([], description="of its pipeline; baselines have none")
 
 
 class Schedule(SchedulePart):
@@ -65,9 +63,9 @@ class Schedule(SchedulePart):
     versions: dict[str, str]
     file: str = Field("", description="the campaign file, relative to the campaign's directory")
     options: CampaignOptions = Field(NO_OPTIONS, description="what the command line lays over the file")
-    checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
+    checksums: dict[str, str] = Field({}, description="campaign and pipeline → SHA-256 of the file")
     files: dict[str, tuple[int, float]] = Field(
-        default_factory=dict, description="all files that the plans are made from → size and time when it was planned"
+        {}, description="all files that the plans are made from → size and time when it was planned"
     )
     trials: list[ScheduledTrial]
 

@@ -48,7 +48,7 @@ def archive(run: Path | None, output: Path | None, data: bool, largest: int | No
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
     run). Its README has the command that repeats the run, and lists what was left out.
     """
-    from workflow.api import archive_run
+    from workflow.api.archives import archive_run
 
     show_archive(*archive_run(run, output, data=data, largest=largest, license=license))
 
@@ -65,7 +65,7 @@ def archive_of_campaign(
     CAMPAIGN is its file, its directory, or its name below campaigns/. Its README has the command that repeats the
     campaign, and lists what was left out.
     """
-    from workflow.api import archive_campaign
+    from workflow.api.archives import archive_campaign
 
     show_archive(*archive_campaign(name, output, directory, data=data, largest=largest, license=license))
 

@@ -70,7 +70,7 @@ def calibrate(
     other programs use more than
     a quarter of the cores.
     """
-    from workflow.api import calibrate_site
+    from workflow.api.calibrations import calibrate_site
     from workflow.calibration.keep_calibration import calibration_of, keep_stages
 
     if as_json and not show:

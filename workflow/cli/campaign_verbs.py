@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
@@ -109,7 +110,7 @@ def plan(
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. Exits with
     2 when a trial cannot run, or when the campaign exceeds its budget.
     """
-    from workflow.api import plan_campaign
+    from workflow.api.campaigns import plan_campaign
     from workflow.campaign.show_campaign import show_plan, write_plan_junit
 
     planned, problems, packed = plan_campaign(file, directory, **vars(options))
@@ -171,7 +172,7 @@ def run(
             raise click.UsageError("--junit has no effect with --detach: the campaign has not ended then")
         _detach(file, options, directory, failed, remeasure_reference)
         return
-    from workflow.api import run_campaign
+    from workflow.api.campaigns import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
     lines = ProgressLines(quiet)
@@ -186,7 +187,7 @@ def run(
 
 
 def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool, remeasure_reference: bool) -> None:
-    from workflow.api import detach_campaign
+    from workflow.api.campaigns import detach_campaign
 
     where, began = detach_campaign(
         file, directory, **vars(options), only_failed=failed, remeasure_reference=remeasure_reference
@@ -278,7 +279,7 @@ def status(name: Path, directory: Path | None, as_json: bool, wide: bool) -> Non
 
     CAMPAIGN is its file, its directory, or its name below campaigns/.
     """
-    from workflow.api import campaign_status
+    from workflow.api.campaigns import campaign_status
     from workflow.campaign.show_campaign import show_status
 
     found = campaign_status(name, directory)
@@ -301,7 +302,7 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. `--set` changes this report only.
     """
-    from workflow.api import report_campaign
+    from workflow.api.campaigns import report_campaign
     from workflow.campaign.show_campaign import show_results
 
     results, written = report_campaign(name, directory, sets=sets)
@@ -406,7 +407,7 @@ def compare(
     Exits with 0, or with 2 when there is nothing to compare. With --gate, exits with 4 when a metric has regressed.
     With --strict, also exits with 5 when none has regressed but one is undecided.
     """
-    from workflow.api import compare_campaigns
+    from workflow.api.campaigns import compare_campaigns
 
     found = compare_campaigns(base, new, metrics=metrics, tolerance=tolerance)
     sys.exit(_show_comparison(found, junit, output, as_json, wide, strict, gate=gate or strict))
@@ -467,7 +468,7 @@ def gate(
     undecided. Exits with 1 when a repetition failed, 2 for bad input, 3 when NEW did not meet an expectation of its
     pipeline, and 130 when it was interrupted: the same command then continues.
     """
-    from workflow.api import GateVersion, gate_campaign
+    from workflow.api.gates import GateVersion, gate_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end
 
     given = new or old
@@ -513,3 +514,6 @@ def schema() -> None:
     from workflow.campaign.file.campaign_spec import campaign_schema
 
     click.echo(json.dumps(campaign_schema(), indent=2))
+
+
+campaign.add_command(archive_of_campaign)

@@ -1,4 +1,4 @@
-"""Shell completion of the values of options and arguments: engines, sites, profiles, keys, stages, runs.
+"""`wf completion`; the values that the shell then offers: engines, sites, profiles, keys, stages, runs.
 
 A file that is wrong, or none, completes to nothing: the shell must not show an error for a key press.
 """
@@ -193,12 +193,19 @@ def _has_keys(model: Any, path: KeyPath) -> bool:
     return model_at(model, path) is not None or model_at(model, (*path, "NAME")) is not None
 
 
-def script(shell: str, group: click.Group) -> str:
-    """The completion script of a shell. No space follows a key that goes on (`stages.`, `ranks=`)."""
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script for shell completion.
+
+    Use it as `eval "$(wf completion bash)"`.
+    """
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None
-    text = kind(group, {}, "wf", "_WF_COMPLETE").source()
+    text = kind(context.find_root().command, {}, "wf", "_WF_COMPLETE").source()
+    # No space follows a key that goes on (`stages.`, `ranks=`).
     added = "COMPREPLY+=($value)"
-    return text.replace(added, f"{added}\n            [[ $value == *[.=] ]] && compopt -o nospace")
+    click.echo(text.replace(added, f"{added}\n            [[ $value == *[.=] ]] && compopt -o nospace"))

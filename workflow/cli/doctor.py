@@ -252,21 +252,20 @@ def _surprises() -> list[Finding]:
 
 def _stages(loaded: Loaded, site: Site) -> list[Finding]:
     """What the stages of a pipeline need here."""
-    from workflow.api import make_plan
+    from workflow.api.plans import make_plan
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.preflight import look_up_needs, preflight, to_problems
     from workflow.site.availability import other_machine
 
-    plan = make_plan(loaded, site)
+    plan, pipeline = make_plan(loaded, site), complete_pipeline(loaded)
     if other_machine(site):
         return [
             Finding(f"site {site.site}", "note", each.message, each.hint, problem=each)
-            for each in preflight(loaded, plan, site)
+            for each in preflight(pipeline, plan, site)
         ]
-    origins = complete_pipeline(loaded).origins
     found = []
-    for each in look_up_needs(loaded, plan):
-        problem = next(iter(to_problems([each], origins)), None)
+    for each in look_up_needs(pipeline, plan):
+        problem = next(iter(to_problems([each], pipeline.origins)), None)
         state: Literal["ok", "missing", "note"] = "note" if each.state == "unchecked" else each.state
         missing = each.state == "missing"
         found.append(Finding(f"stage {each.need.stage}", state, each.detail, each.hint, missing, problem))

@@ -44,8 +44,7 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
     queues that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
     stage that wf adds. GitHub and GitLab draw Mermaid text in Markdown.
     """
-    from workflow.api import make_plan
-    from workflow.api.plans import find_site
+    from workflow.api.plans import find_site, make_plan
     from workflow.report.graph.pipeline_graph import make_pipeline_graph
     from workflow.site.discover import discover_allocation
 
@@ -140,7 +139,7 @@ def look(run: Path | None, other: Path | None, output: Path | None, limit: int |
     folder, or a BP or HDF5 file. With RUN2 the page shows both side by side, and their difference. The page is one file
     that opens in any browser and needs no network.
     """
-    from workflow.api import look_at
+    from workflow.api.archives import look_at
     from workflow.errors import to_message
     from workflow.report.show.printing import show_errors
 

@@ -1,6 +1,7 @@
 """The command line: its verbs, and how an error ends it.
 
-Other modules of `workflow` are imported inside the verb that needs them: no command pays for what it does not use.
+The module of a verb is imported when the verb is asked for, and other modules of `workflow` inside the verb that needs
+them: no command pays for what it does not use.
 """
 
 from __future__ import annotations
@@ -13,17 +14,6 @@ import sys
 import click
 
 from workflow import __version__
-from workflow.cli.archive_verbs import archive, archive_of_campaign
-from workflow.cli.calibration_verbs import calibrate
-from workflow.cli.campaign_verbs import campaign
-from workflow.cli.clean_verb import clean
-from workflow.cli.completion import script
-from workflow.cli.drawing_verbs import graph, look
-from workflow.cli.installation_verbs import components, doctor, schema
-from workflow.cli.pipeline_verbs import check, init, plan, replay, resume, run
-from workflow.cli.result_verbs import compare, logs, report
-from workflow.cli.run_verbs import cancel, events, explain, note, runs, status, watch
-from workflow.cli.site_verbs import site, sites
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
 
@@ -44,27 +34,47 @@ def wf() -> None:
         raise WfError("the current directory has been removed", "change to another one: `cd`") from None
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print a script for shell completion.
-
-    Use it as `eval "$(wf completion bash)"`.
-    """
-    click.echo(script(shell, wf))
-
-
-campaign.add_command(archive_of_campaign)
-# Sections and order are those of `wf --help`.
+# Each verb with its module; sections and order are those of `wf --help`.
 SECTIONS = {
-    "Write a pipeline": (init, check, plan, graph, components, schema),
-    "Run it": (run, watch, status, explain, events, cancel, resume, replay),
-    "Look at results": (logs, report, compare, look, runs, note, archive, clean),
-    "Run it many times": (campaign,),
-    "Machines": (doctor, sites, site, calibrate, completion),
+    "Write a pipeline": {
+        "init": "pipeline_verbs",
+        "check": "pipeline_verbs",
+        "plan": "pipeline_verbs",
+        "graph": "drawing_verbs",
+        "components": "installation_verbs",
+        "schema": "installation_verbs",
+    },
+    "Run it": {
+        "run": "pipeline_verbs",
+        "watch": "run_verbs",
+        "status": "run_verbs",
+        "explain": "run_verbs",
+        "events": "run_verbs",
+        "cancel": "run_verbs",
+        "resume": "pipeline_verbs",
+        "replay": "pipeline_verbs",
+    },
+    "Look at results": {
+        "logs": "result_verbs",
+        "report": "result_verbs",
+        "compare": "result_verbs",
+        "look": "drawing_verbs",
+        "runs": "run_verbs",
+        "note": "run_verbs",
+        "archive": "archive_verbs",
+        "clean": "clean_verb",
+    },
+    "Run it many times": {"campaign": "campaign_verbs"},
+    "Machines": {
+        "doctor": "installation_verbs",
+        "sites": "site_verbs",
+        "site": "site_verbs",
+        "calibrate": "calibration_verbs",
+        "completion": "completion",
+    },
 }
 for title, verbs in SECTIONS.items():
-    wf.add_section(title, verbs)
+    wf.add_section(title, {verb: f"workflow.cli.{module}" for verb, module in verbs.items()})
 
 
 def main() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class GivenPipeline:
+class GivenPipeline(NamedTuple):
     """The pipeline file that the user named, with the layers over it."""
 
     path: Path
@@ -37,7 +35,7 @@ class GivenPipeline:
 
     def load(self) -> Loaded:
         """Read and check the file with its layers. Raises SpecError."""
-        from workflow.api import load_pipeline
+        from workflow.spec.load import load_pipeline
 
         return load_pipeline(self.path, profiles=self.profiles, sets=self.sets, via=self.via, site=self.site)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,22 +97,22 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
     Raises SpecError for mistakes.
     """
-    from workflow.api import notes_on
     from workflow.api.runs import plan_run
+    from workflow.plan.plan_notes import located
     from workflow.preflight import preflight
 
     planned = plan_run(given.load())
     level: Severity = "error" if strict else "warning"
-    found = _with_level(level, preflight(planned.loaded, planned.plan, planned.site))
+    found = _with_level(level, preflight(planned.pipeline, planned.plan, planned.site))
     return planned.plan, [
         *sorted(found, key=lambda problem: problem.level == "note"),
-        *notes_on(planned.plan, planned.loaded),
+        *located(planned.plan.advice, planned.pipeline.origins),
     ]
 
 
 def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
     """The problems, of which those that are more than notes get this level."""
-    return [problem if problem.level == "note" else replace(problem, level=level) for problem in problems]
+    return [problem if problem.level == "note" else problem._replace(level=level) for problem in problems]
 
 
 @click.command()
@@ -146,8 +145,7 @@ def plan(
 
     PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
-    from workflow.api import forecast_plan, notes_on, portable_plan
-    from workflow.api.plans import job_notes, show_warnings
+    from workflow.api.plans import forecast_plan, job_notes, portable_plan, show_warnings
     from workflow.api.runs import plan_run
 
     check_strategy_options(strategies, blocks, shape)
@@ -163,7 +161,7 @@ def plan(
     elif explain:
         from workflow.plan.explain import explain_key
 
-        click.echo(explain_key(loaded, decided, explain))
+        click.echo(explain_key(planned.pipeline, decided, explain))
     elif strategies and as_json:
         from workflow.report.show.strategy_table import strategies_json
 
@@ -175,23 +173,24 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
+        from workflow.plan.plan_notes import located
         from workflow.preflight import preflight
         from workflow.report.show.printing import show_forecast, show_messages, show_plan
         from workflow.report.show.terminal import make_output
 
-        console = make_output(wide=wide)
-        found = preflight(loaded, decided, site)
+        console, origins = make_output(wide=wide), planned.pipeline.origins
+        found = preflight(planned.pipeline, decided, site)
         show_plan(decided, console, [each for each in found if each not in loaded.warnings], whole=wide)
         # What is missing here is not missing where the plan may be executed: the plan is good.
-        show_messages([*_with_level("warning", found), *notes_on(decided, loaded)], console)
+        show_messages([*_with_level("warning", found), *located(decided.advice, origins)], console)
         try:
             forecast = forecast_plan(decided)
         except WfError as error:
             # A plan is a plan without a forecast.
-            show_messages([replace(problem, level="warning") for problem in error.problems])
+            show_messages([problem._replace(level="warning") for problem in error.problems])
         else:
             if forecast is not None:
-                show_forecast(forecast, loaded, console)
+                show_forecast(forecast, origins, console)
         if planned.allocation.source == "local":
             show_warnings(job_notes(decided, site))
 
@@ -239,7 +238,7 @@ def run(
     from workflow.api.runs import plan_run
 
     if no_probe:
-        given = replace(given, sets=(*given.sets, "proof=off"))
+        given = given._replace(sets=(*given.sets, "proof=off"))
     planned = plan_run(given.load())
     if dry_run:
         click.echo(planned.plan.to_json(), nl=False)
@@ -251,9 +250,8 @@ def _run_planned(
     planned: PlannedRun, run_dir: Path | None, tags: tuple[str, ...] = (), *, quiet: bool, detach: bool
 ) -> None:
     """Run it here, in a process of its own, or as a job; exit as the run does, unless it is detached."""
-    from workflow.api import detach_run
     from workflow.api.plans import show_warnings
-    from workflow.api.runs import run_planned_here, submit_planned
+    from workflow.api.runs import detach_run, run_planned_here, submit_planned
 
     if planned.is_job:
         from workflow.cli.following import show_to_the_end

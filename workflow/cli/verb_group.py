@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections import UserDict
+from collections.abc import Mapping
 from typing import Any
 
 import click
+
+
+class _Verbs(UserDict[str, Any]):
+    """Verbs by their names. In place of a verb its module may be named, which is imported when somebody takes it."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        verb = self.data[name]
+        if isinstance(verb, str):
+            verb = self.data[name] = getattr(importlib.import_module(verb), name)
+        assert isinstance(verb, click.Command)
+        return verb
 
 
 class VerbGroup(click.Group):
@@ -16,13 +29,13 @@ class VerbGroup(click.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.commands = self._verbs = _Verbs()
         self._sections: dict[str, list[str]] = {}
 
-    def add_section(self, title: str, verbs: Sequence[click.Command]) -> None:
-        """Add verbs that `--help` lists together."""
-        for verb in verbs:
-            self.add_command(verb)
-            self._sections.setdefault(title, []).append(str(verb.name))
+    def add_section(self, title: str, modules: Mapping[str, str]) -> None:
+        """Add verbs that `--help` lists together, each with the module that has it under its name."""
+        self._verbs.update(modules)
+        self._sections[title] = list(modules)
 
     def list_commands(self, _: click.Context) -> list[str]:
         """The verbs in the order of `--help`."""

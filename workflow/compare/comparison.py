@@ -23,7 +23,7 @@ class Difference(Spec):
     of: int = Field(0, description="number of values in these steps")
     max_abs: float | None = Field(None, description="largest |a - b|; None: NaN against a number, or no numbers")
     max_rel: float | None = Field(None, description="largest |a - b| / max(|a|, |b|)")
-    where: list[int] = Field(default_factory=list, description="index of the largest difference of the first step")
+    where: list[int] = Field([], description="index of the largest difference of the first step")
 
 
 class FileComparison(Spec):
@@ -33,7 +33,7 @@ class FileComparison(Spec):
     steps: int
     variables: int
     bytes: int
-    differences: list[Difference] = Field(default_factory=list)
+    differences: list[Difference] = Field([])
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -50,11 +50,9 @@ class Comparison(Spec):
     b: str = Field(description="the second one")
     tolerance: float = Field(description="largest relative difference between values that count as equal")
     files: list[FileComparison] = Field(description="files that both sides have")
-    only_a: list[str] = Field(default_factory=list, description="files that B does not have")
-    only_b: list[str] = Field(default_factory=list, description="files that A does not have")
-    notes: list[str] = Field(
-        default_factory=list, description="remarks on the comparison, e.g. that a run did not succeed"
-    )
+    only_a: list[str] = Field([], description="files that B does not have")
+    only_b: list[str] = Field([], description="files that A does not have")
+    notes: list[str] = Field([], description="remarks on the comparison, e.g. that a run did not succeed")
 
     @computed_field  # type: ignore[prop-decorator]
     @property

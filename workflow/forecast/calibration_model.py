@@ -54,6 +54,11 @@ class MeasuringConditions(CalibrationPart):
         """Whether other programs used so much that the figures may be theirs."""
         return self.free < DISTURBED
 
+    @property
+    def busy_text(self) -> str:
+        """`while other programs used 1.3 of 2 cores`."""
+        return f"while other programs used {self.others:.1f} of {plural(self.cores, 'core')}"
+
 
 class StreamPoint(CalibrationPart):
     """Times of a step of one size."""
@@ -136,13 +141,13 @@ class Calibration(CalibrationPart):
 
     calibration_version: int = CALIBRATION_VERSION
     site: str
-    measured: dict[MeasuredPart, MeasuringConditions] = Field(default_factory=dict)
+    measured: dict[MeasuredPart, MeasuringConditions] = Field({})
     memory: Quartiles | None = Field(None, description="memcpy of one core, 64 MB, bytes per second")
-    launch: list[LaunchCost] = Field(default_factory=list)
-    file_system: list[StreamRates] = Field(default_factory=list)
-    compressors: list[CompressorRates] = Field(default_factory=list)
-    transports: list[StreamRates] = Field(default_factory=list)
-    stages: list[StageRecord] = Field(default_factory=list, description="from `wf calibrate --from`, the newest first")
+    launch: list[LaunchCost] = Field([])
+    file_system: list[StreamRates] = Field([])
+    compressors: list[CompressorRates] = Field([])
+    transports: list[StreamRates] = Field([])
+    stages: list[StageRecord] = Field([], description="from `wf calibrate --from`, the newest first")
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -155,9 +160,4 @@ def calibrated_text(calibration: Calibration) -> str:
     if oldest is None:
         return ""
     busy = max(calibration.measured.values(), key=lambda each: 1 - each.free)
-    return f"{oldest.date[:10]} on {oldest.host}" + (f" {busy_text(busy)}" if busy.is_disturbed else "")
-
-
-def busy_text(conditions: MeasuringConditions) -> str:
-    """`while other programs used 1.3 of 2 cores`."""
-    return f"while other programs used {conditions.others:.1f} of {plural(conditions.cores, 'core')}"
+    return f"{oldest.date[:10]} on {oldest.host}" + (f" {busy.busy_text}" if busy.is_disturbed else "")

@@ -77,10 +77,8 @@ class Forecast(ForecastPart):
     stages: list[StageForecast]
     streams: list[StreamForecast]
     missing: list[str] = Field(description="what is not known, and how to get it")
-    notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
-    warnings: list[str] = Field(
-        default_factory=list, description="`stream NAME: …`: what the measurements advise against"
-    )
+    notes: list[str] = Field([], description="what to consider when reading these numbers")
+    warnings: list[str] = Field([], description="`stream NAME: …`: what the measurements advise against")
 
     @property
     def is_empty(self) -> bool:

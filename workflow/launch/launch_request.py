@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -19,8 +19,7 @@ from workflow.launch.rank_ends import EndPattern
 CoreSet = Sequence[int]
 
 
-@dataclass(frozen=True)
-class RankLayout:
+class RankLayout(NamedTuple):
     """Where the ranks of a program run: rank i on node `first_node + i // ranks_per_node` of the allocation.
 
     `cores`, `gpus` and `nics` have one entry for each rank of a node; they are empty where ranks are not bound, see all
@@ -37,8 +36,7 @@ class RankLayout:
     nics: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class RankedProgram:
+class RankedProgram(NamedTuple):
     """A program, the number of its ranks, and where they run. Several in one request share MPI_COMM_WORLD."""
 
     ranks: int
@@ -46,8 +44,7 @@ class RankedProgram:
     layout: RankLayout
 
 
-@dataclass(frozen=True)
-class NodeFacts:
+class NodeFacts(NamedTuple):
     """What launchers must know of a node. `gpu_variable` restricts a rank to its GPUs; empty: not known."""
 
     cores: int
@@ -144,8 +141,7 @@ class LaunchRequest:
         per_rank = {each.cores_per_rank for each in layouts}
         found = RankLayout(self.nodes, self.first_node, self.ranks_per_node, 0 if 0 in per_rank else max(per_rank))
         if self.nodes == 1:
-            return replace(
-                found,
+            return found._replace(
                 cores=_joined(self.ranks, [each.cores for each in layouts]),
                 gpus=_joined(self.ranks, [each.gpus for each in layouts]),
                 nics=_joined(self.ranks, [each.nics for each in layouts]),
@@ -154,7 +150,7 @@ class LaunchRequest:
         alike = all((each.cores, each.gpus, each.nics) == (first.cores, first.gpus, first.nics) for each in layouts)
         if not alike or (len(layouts) > 1 and not self.ranks_per_node):
             return found
-        return replace(found, cores=first.cores, gpus=first.gpus, nics=first.nics)
+        return found._replace(cores=first.cores, gpus=first.gpus, nics=first.nics)
 
     def option(self, name: str, value: object = "") -> list[str]:
         """The words of an option of the launcher, `value` in the place of `{}`; [] where its version has none."""
@@ -187,8 +183,7 @@ class LaunchLine:
         return {path: text() for path, text in self.files.items()}
 
 
-@dataclass(frozen=True)
-class Launcher:
+class Launcher(NamedTuple):
     """What the plan, the run and the report must know of a launcher. `line` makes its command line."""
 
     line: Callable[[LaunchRequest], LaunchLine]

@@ -1,12 +1,17 @@
-"""The launchers by the name that a site's file gives them. A new one is a new module beside this, and a line here."""
+"""The launchers by the name that a site's file gives them. A new one is a new module beside this, and a line here.
+
+A module is imported only where its launcher is used: most runs use one of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from workflow.launch import flux_run, jsrun, mpiexec, openmpi, pals, srun
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, rank_settings
 
 
@@ -16,17 +21,30 @@ def _program_line(request: LaunchRequest) -> LaunchLine:
     return LaunchLine(list(program.argv), env=rank_settings(request, "").env)
 
 
+class _Launchers(UserDict[str, Any]):
+    """Launchers by their names. In place of a launcher its module may be named."""
+
+    def __getitem__(self, name: str) -> Launcher:
+        launcher = self.data[name]
+        if isinstance(launcher, str):
+            launcher = self.data[name] = import_module(f"workflow.launch.{launcher}").LAUNCHER
+        assert isinstance(launcher, Launcher)
+        return launcher
+
+
 # The program is started as it is; and what a site's file means that names no launcher.
 DIRECT, DEFAULT = "none", "mpiexec"
-LAUNCHERS: dict[str, Launcher] = {
-    DIRECT: Launcher(_program_line, executable=""),
-    "mpiexec": mpiexec.LAUNCHER,
-    "pals": pals.LAUNCHER,
-    "openmpi": openmpi.LAUNCHER,
-    "srun": srun.LAUNCHER,
-    "jsrun": jsrun.LAUNCHER,
-    "flux": flux_run.LAUNCHER,
-}
+LAUNCHERS: MutableMapping[str, Launcher] = _Launchers(
+    {
+        DIRECT: Launcher(_program_line, executable=""),
+        "mpiexec": "mpiexec",
+        "pals": "pals",
+        "openmpi": "openmpi",
+        "srun": "srun",
+        "jsrun": "jsrun",
+        "flux": "flux_run",
+    }
+)
 
 
 def known_launcher(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeGuard, get_args
 
 # What ends a whole job, or a step of it.
@@ -29,8 +28,7 @@ def is_of_scheduler(cause: EndCause) -> TypeGuard[SchedulerCause]:
     return cause in get_args(SchedulerCause)
 
 
-@dataclass(frozen=True)
-class RankEnd:
+class RankEnd(NamedTuple):
     """One line of a launcher's output: which ranks ended, and how.
 
     `host` and `ranks` (`1`, `0-3`) as printed, "" where the line names none. `number`: the signal or the exit code.

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workflow.errors import WfError
 from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
 from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
-if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
 
-
-def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
+def explain_key(pipeline: CompletePipeline, plan: Plan, key: str) -> str:
     """The explanation of one key: of the pipeline file, or of the plan (`streams.atoms.write.QueueLimit`).
 
     Raises:
         WfError: there is no such key; the message names near ones.
     """
     lines = []
-    pipeline = complete_pipeline(loaded)
     data = _with_defaults_of_components(pipeline)
     if plan.allocation is not None and data["allocation"] is None:
         data["allocation"] = AllocationRequest().model_dump(mode="json", by_alias=True)

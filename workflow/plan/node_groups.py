@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from workflow.plan.plan_model import Plan, StagePlan
 
 
-@dataclass(frozen=True)
-class StageOnNode:
+class StageOnNode(NamedTuple):
     """A stage on each node of a group: its ranks there, with the cores and GPUs of each; [] where it has none."""
 
     name: str
@@ -22,8 +21,7 @@ class StageOnNode:
     gpus: list[list[int]]
 
 
-@dataclass(frozen=True)
-class NodeGroup:
+class NodeGroup(NamedTuple):
     """Nodes from `first` up to, not including, `end` that run the same ranks; no stage: they are spare."""
 
     first: int

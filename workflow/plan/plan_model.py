@@ -65,7 +65,7 @@ class OperatorPlan(PlanPart):
     """The operator that ADIOS2 applies to a variable when it is written, and the error that it may cause."""
 
     type: str
-    parameters: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, str] = Field({})
     bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
 
 
@@ -78,23 +78,19 @@ class EndPlan(PlanPart):
     port: str
     side: Side
     engine: str = Field(description="ADIOS2's name: SST, BP5, HDF5, …; `file` for a file that wf only hands over")
-    parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
+    parameters: dict[str, str] = Field({}, description="exactly what is given to the engine")
     path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD needs it appended")
     open_timeout_s: float
     step_timeout_s: float | None = Field(description="how long a read waits for a step; None: no limit")
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own gets engine and parameters")
-    variables: dict[str, TypeAndShape] = Field(
-        default_factory=dict, description="contract, checked when the first step is read"
-    )
-    units: dict[str, str] = Field(
-        default_factory=dict, description="of variables that have one in the pipeline file or a component's"
-    )
+    variables: dict[str, TypeAndShape] = Field({}, description="contract, checked when the first step is read")
+    units: dict[str, str] = Field({}, description="of variables that have one in the pipeline file or a component's")
     share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
     steps: int | None = Field(None, description="how many its component writes when it is not stopped; None: not known")
     operators: dict[str, OperatorPlan] = Field(
-        default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
+        {}, description="of a writing end, by variable; `*`: every other array that it can do"
     )
     transport: str | None = Field(
         None,
@@ -135,9 +131,9 @@ class Placement(PlanPart):
     )
     cores_per_rank: int
     threads_per_rank: int = Field(0, description="OMP_NUM_THREADS; 0: not set")
-    gpus: list[int] = Field(default_factory=list, description="GPUs of each of these nodes, in the order of the ranks")
+    gpus: list[int] = Field([], description="GPUs of each of these nodes, in the order of the ranks")
     gpus_per_rank: int = 0
-    nics: list[str] = Field(default_factory=list, description="network adapter of each rank of a node; []: any")
+    nics: list[str] = Field([], description="network adapter of each rank of a node; []: any")
 
 
 class NodePlan(PlanPart):
@@ -145,9 +141,9 @@ class NodePlan(PlanPart):
 
     cores: int
     threads_per_core: int = 1
-    reserved: list[int] = Field(default_factory=list, description="cores that no stage gets")
-    others: list[int] = Field(default_factory=list, description="cores that other runs use at the same time")
-    numa: list[list[int]] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
+    reserved: list[int] = Field([], description="cores that no stage gets")
+    others: list[int] = Field([], description="cores that other runs use at the same time")
+    numa: list[list[int]] = Field([], description="cores of each NUMA domain; []: not known")
     gpus: int = 0
     gpu_variable: str = Field("", description="restricts a rank to its GPUs; empty: not known")
     memory: int = Field(0, description="bytes; 0: not known")
@@ -180,11 +176,9 @@ class LaunchPlan(PlanPart):
         description="as the site's file names it; `none`: the program is started as it is"
     )
     executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
-    arguments: list[str] = Field(default_factory=list, description="the site's additions to the launcher's options")
+    arguments: list[str] = Field([], description="the site's additions to the launcher's options")
     group: str | None = Field(None, description="the group whose line starts this stage; None: it has its own line")
-    wrapper: list[str] = Field(
-        default_factory=list, description="what each rank is started through; []: the program itself"
-    )
+    wrapper: list[str] = Field([], description="what each rank is started through; []: the program itself")
 
 
 class RestartPlan(PlanPart):
@@ -209,9 +203,7 @@ class CheckpointPlan(PlanPart):
     every: int = Field(0, description="it writes a step of its streams after so many of its own")
     first: int = Field(0, description="how many steps it writes before its first own step")
     again: bool = Field(False, description="whether it writes the step at which it begins again")
-    program: list[str] = Field(
-        default_factory=list, description="argv, without the launcher, of a program that begins at a checkpoint"
-    )
+    program: list[str] = Field([], description="argv, without the launcher, of a program that begins at a checkpoint")
 
     def steps_before(self, number: int) -> int:
         """How many steps of a stream there are when the program, begun at its own step `number`, writes its first."""
@@ -226,15 +218,15 @@ class StagePlan(PlanPart):
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: dict[str, Any] = Field({})
     file_parameters: dict[str, Side] = Field(
-        default_factory=dict, description="parameters that name a file or folder, and what the stage does with it"
+        {}, description="parameters that name a file or folder, and what the stage does with it"
     )
     program: list[str] = Field(description="argv without the launcher")
     launch: LaunchPlan
     env: dict[str, str] = Field(description="added to the supervisor's environment")
     secrets: dict[str, str] = Field(
-        default_factory=dict,
+        {},
         description="variable → where its value is read when the stage starts: `file:PATH` or `env:NAME`",
     )
     cwd: str
@@ -248,11 +240,11 @@ class StagePlan(PlanPart):
     stop_signal: StopSignal | None = Field(
         None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
     )
-    starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
+    starts_after: list[str] = Field([], description="stages that must have succeeded first")
     files: dict[str, str] = Field(
-        default_factory=dict, description="absolute path → text to write; of a run without those of the user's `files:`"
+        {}, description="absolute path → text to write; of a run without those of the user's `files:`"
     )
-    copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
+    copies: dict[str, str] = Field({}, description="absolute path → file to copy there unchanged")
     added: Literal["pipe", "relay", "tap", "spool"] | None = Field(
         None, description="why wf added the stage; None: it did not"
     )
@@ -266,7 +258,7 @@ class StagePlan(PlanPart):
         description="why it begins with the first step when its run goes on in another part; empty: it need not",
     )
     kept_files: dict[str, int] = Field(
-        default_factory=dict,
+        {},
         description="BP5 file that its component writes → of how many steps that it reads it writes one",
     )
     observed: Literal["metrics", "evidence"] = Field(
@@ -366,11 +358,11 @@ class AllocationPlan(PlanPart):
     qos: str | None = None
     account: str | None = None
     reservation: str | None = None
-    constraints: list[str] = Field(default_factory=list, description="properties of the nodes")
+    constraints: list[str] = Field([], description="properties of the nodes")
     exclusive: bool = True
     grace_s: float = Field(description="how long before its end the run is stopped")
     parts: int = Field(1, description="at most so many jobs, one after the other, each of which goes on with the run")
-    directives: list[str] = Field(default_factory=list, description="the site's, then the pipeline's")
+    directives: list[str] = Field([], description="the site's, then the pipeline's")
 
 
 class PiecePlan(PlanPart):
@@ -387,10 +379,10 @@ class PartPlan(PlanPart):
     number: int = Field(description="of this part, counted from 1, the run with which all began")
     run: str = Field(description="the directory of the part before")
     states: dict[str, str] = Field(
-        default_factory=dict, description="stage → what it has saved, a file in an earlier part, from which it goes on"
+        {}, description="stage → what it has saved, a file in an earlier part, from which it goes on"
     )
     unused: dict[str, list[str]] = Field(
-        default_factory=dict, description="stage → what it had saved, from which a part has failed to go on"
+        {}, description="stage → what it had saved, from which a part has failed to go on"
     )
     finished: dict[str, dict[str, int]] = Field(
         description="stage that is not started again → stream → the steps that it has written or read"
@@ -409,28 +401,24 @@ class Plan(PlanPart):
     wf_version: str
     pipeline: str
     pipeline_file: str
-    params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
+    params: dict[str, ParameterPlan] = Field({}, description="of the pipeline, by name")
     site: str
     nodes: int = Field(1, description="nodes of the allocation, spare ones included")
     node: NodePlan = Field(default_factory=lambda: NodePlan(cores=1))
-    launch_options: dict[str, str] = Field(
-        default_factory=dict, description="options of the site's launcher, as its version spells them"
-    )
+    launch_options: dict[str, str] = Field({}, description="options of the site's launcher, as its version spells them")
     stages: list[StagePlan]
     streams: list[StreamPlan]
-    groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
+    groups: list[GroupPlan] = Field([], description="stages that share a launch line")
     deadlines: Deadlines
     allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
-    expectations: list[ExpectationPlan] = Field(
-        default_factory=list, description="compared with the report when the run has succeeded"
-    )
+    expectations: list[ExpectationPlan] = Field([], description="compared with the report when the run has succeeded")
     proof: ProofPolicy | ProofByAspect = Field(
         "strict", description="what a placement that differs from the plan does to the run"
     )
     share: Literal["none", "group"] = Field("none", description="who else may read the run directory")
     part: PartPlan | None = Field(None, description="None: the run does not go on with an earlier one")
-    reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
-    advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
+    reasons: dict[str, str] = Field({}, description="key → why it has its value")
+    advice: list[str] = Field([], description="what a careful colleague would mention")
 
     @property
     def part_number(self) -> int:

@@ -72,9 +72,9 @@ class HostContext(ProvenancePart):
     versions: dict[str, str] = Field(
         description="wf, python, os, adios2, numpy, mpi4py and mpi, as far as they are known on `host`"
     )
-    modules: list[str] = Field(default_factory=list, description="environment modules that were loaded on `host`")
+    modules: list[str] = Field([], description="environment modules that were loaded on `host`")
     environment: dict[str, str] = Field(
-        default_factory=dict,
+        {},
         description="variables on `host` that may change what a run does; `<removed>` in place of what may be a secret",
     )
 
@@ -96,9 +96,9 @@ class Provenance(StartContext):
 
     provenance_version: Literal[1] = 1
     created: float = Field(description="Unix seconds")
-    options: list[str] = Field(default_factory=list, description="options that changed the pipeline: `--set`, …")
-    stage_pythons: list[StagePython] = Field(default_factory=list)
-    files: list[FileRecord] = Field(default_factory=list)
+    options: list[str] = Field([], description="options that changed the pipeline: `--set`, …")
+    stage_pythons: list[StagePython] = Field([])
+    files: list[FileRecord] = Field([])
 
     def to_json(self) -> str:
         """The text of `provenance.json`."""

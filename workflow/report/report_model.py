@@ -48,7 +48,7 @@ class RunPart(ReportPart):
     cause: RunCause = Field(
         "", description="what ended the run, if it was something else than the failure of a program; otherwise empty"
     )
-    words: list[str] = Field(default_factory=list, description="messages of the scheduler and the launcher about it")
+    words: list[str] = Field([], description="messages of the scheduler and the launcher about it")
     stage: str = Field("", description="the stage that failed first")
     started: Real | None
     ended: Real | None = Field(description="the last event, for a run in progress")
@@ -89,7 +89,7 @@ class RunLine(ReportPart):
     host: str = Field("", description="where its supervisor runs, or ran")
     job: str = Field("", description="job in which it runs or ran, or for which it waits: `slurm job 12`")
     site: str = ""
-    tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
+    tags: list[str] = Field([], description="tags that users have added to the run")
     note: str = Field("", description="the newest note on the run")
     part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
     parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
@@ -132,12 +132,8 @@ class StagePart(ReportPart):
     bytes_out: int | None = None
     overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
     observed: Literal["metrics", "evidence"] = "metrics"
-    figures: dict[str, float] = Field(
-        default_factory=dict, description="figures that the program measured itself, from its figures.json"
-    )
-    last_lines: list[str] = Field(
-        default_factory=list, description="last lines of stderr of a stage that did not succeed"
-    )
+    figures: dict[str, float] = Field({}, description="figures that the program measured itself, from its figures.json")
+    last_lines: list[str] = Field([], description="last lines of stderr of a stage that did not succeed")
 
     def seconds(self, activity: Activity) -> float | None:
         """Time that the stage spent on this activity."""
@@ -190,9 +186,7 @@ class ReaderPart(ReportPart):
         description="for a live reader that ended without closing the stream: steps that never arrived; otherwise None",
     )
     complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
-    accuracy: list[AccuracyPart] = Field(
-        default_factory=list, description="errors of the compressed variables that it read"
-    )
+    accuracy: list[AccuracyPart] = Field([], description="errors of the compressed variables that it read")
 
 
 class StreamPart(ReportPart):
@@ -205,7 +199,7 @@ class StreamPart(ReportPart):
     coupling: Literal["live", "after"]
     queue_limit: int | None = Field(None, description="None for files, which hold all steps")
     when_full: Literal["block", "discard"] | None = None
-    parameters: dict[str, str] = Field(default_factory=dict, description="engine parameters of the writer")
+    parameters: dict[str, str] = Field({}, description="engine parameters of the writer")
     transport: str = Field(
         "", description="SST's transport, from its log: tcp, rdma, ucx, mpi; empty: not SST, or unknown"
     )
@@ -220,7 +214,7 @@ class StreamPart(ReportPart):
         "or they are 0",
     )
     stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
-    unread: list[str] = Field(default_factory=list, description="compressed variables that no stage read")
+    unread: list[str] = Field([], description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")
     throughput: Real | None = Field(
@@ -240,7 +234,7 @@ class StreamPart(ReportPart):
     longest_queue: int | None = Field(
         None, description="largest number of steps written and not yet read by the slowest reader"
     )
-    readers: list[ReaderPart] = Field(default_factory=list)
+    readers: list[ReaderPart] = Field([])
 
 
 class ExpectationPart(ReportPart):
@@ -294,28 +288,26 @@ class Report(ReportPart):
 
     report_version: Literal[2] = 2
     run: RunPart
-    params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
-    tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
-    user_notes: list[RunNote] = Field(
-        default_factory=list, description="notes that users have added to the run, in order"
-    )
+    params: dict[str, ParameterPlan] = Field({}, description="of the pipeline, by name")
+    tags: list[str] = Field([], description="tags that users have added to the run")
+    user_notes: list[RunNote] = Field([], description="notes that users have added to the run, in order")
     stages: list[StagePart]
     streams: list[StreamPart]
-    restarts: list[RestartPart] = Field(default_factory=list, description="stages that were started again, in order")
+    restarts: list[RestartPart] = Field([], description="stages that were started again, in order")
     forecast: list[ForecastLine] = Field(
-        default_factory=list, description="empty: there was no forecast, because the site is not calibrated"
+        [], description="empty: there was no forecast, because the site is not calibrated"
     )
     expectations: list[ExpectationPart] = Field(
-        default_factory=list, description="in the order of the pipeline file; one that is not met makes `exit_code` 3"
+        [], description="in the order of the pipeline file; one that is not met makes `exit_code` 3"
     )
     off: str = Field("", description="the term of the forecast that differs most from the measurement")
-    notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
+    notes: list[str] = Field([], description="what to consider when reading these numbers")
     unfinished_files: list[str] = Field(
-        default_factory=list,
+        [],
         description="files that stages had not finished at the end of the run: paths and numbers of steps",
     )
     warnings: list[str] = Field(
-        default_factory=list, description="for a run in progress: which stages the others have waited for, and how long"
+        [], description="for a run in progress: which stages the others have waited for, and how long"
     )
 
     def stage(self, name: str) -> StagePart:

@@ -68,13 +68,6 @@ def next_part_text(run: str, record: NextPart) -> str:
     return f"{text}; {record.reason}" if record.reason else text
 
 
-def part_text(number: int, most: int) -> str:
-    """`part 2 of at most 5`, or `part 2`; empty for a run that is no part of any other. Pure."""
-    if number <= most and most > 1:
-        return f"part {number} of at most {most}"
-    return f"part {number}" if number > 1 else ""
-
-
 def resume_hint(run_dir: Path) -> str:
     """How to go on with a run which nobody goes on with."""
     return f"to go on, on a login node: wf resume {run_dir.name if run_dir.parent.name == 'runs' else run_dir}"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.interpreters import (
@@ -103,8 +103,7 @@ class StageNeed:
     may write."""
 
 
-@dataclass(frozen=True)
-class NeedState:
+class NeedState(NamedTuple):
     """Whether a need is met. `missing`: what is wrong and what to type; `unchecked`: why nobody knows."""
 
     need: StageNeed

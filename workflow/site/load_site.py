@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -48,7 +47,7 @@ class LauncherTable(Spec):
     source: str = Field(description="where its options are described")
     assumed: Version = Field(description="the version, where the site does not say")
     options: dict[str, str] = Field(description="of the oldest version")
-    since: dict[Version, dict[str, str]] = Field(default_factory=dict, description="version → what changed with it")
+    since: dict[Version, dict[str, str]] = Field({}, description="version → what changed with it")
 
     def of_version(self, version: str | None) -> dict[str, str]:
         """The options of a version, by default of the assumed one."""
@@ -215,7 +214,7 @@ def read_site_file(name: str, base: Path | None = None, settings: Sequence[Setti
 def _named(problem: Problem, settings: Sequence[Setting]) -> Problem:
     """A mistake that a campaign has written names the key as there: `site.launcher`."""
     is_own = problem.source in {each.value.place.source for each in settings}
-    return replace(problem, key=f"site.{problem.key}") if is_own else problem
+    return problem._replace(key=f"site.{problem.key}") if is_own else problem
 
 
 def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
@@ -282,8 +281,7 @@ def _fill_from(allocation: Allocation, known: dict[str, Any]) -> None:
         known["memory_per_node"] = min(memory)
 
 
-@dataclass(frozen=True)
-class KnownSite:
+class KnownSite(NamedTuple):
     """A site and its files, the one that counts first. `file` is None where it is wrong, with its `problems`."""
 
     name: str

@@ -57,7 +57,7 @@ class SiteQueue(Spec):
     walltime: Duration | None = Field(None, description="the longest time that a job may run")
     min_walltime: Duration | None = Field(None, description="the shortest time that a job may request")
     limits: list[QueueLimit] = Field(
-        default_factory=list,
+        [],
         description="shorter limits for jobs of some sizes; for a routing queue: all jobs that it accepts",
     )
     routing: bool = Field(
@@ -70,9 +70,7 @@ class SiteQueue(Spec):
 class SubmitRules(Spec):
     """Options of every job of the site."""
 
-    directives: list[str] = Field(
-        default_factory=list, description="options of the scheduler, one a line: `-l filesystems=home`"
-    )
+    directives: list[str] = Field([], description="options of the scheduler, one a line: `-l filesystems=home`")
     account: str | None = Field(None, description="the account of jobs that name none")
     account_needed: bool = Field(False, description="whether jobs must name an account")
     constraint: str | None = Field(None, description="the node type, where the scheduler asks for one (Slurm: -C)")

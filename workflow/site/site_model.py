@@ -84,16 +84,16 @@ class SiteFile(Spec):
     reserved_cores: Cores = Field(
         default=(), description="cores that the site reserves for the system, and that stages do not use: `0,8,16`"
     )
-    numa: list[Cores] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
-    l3: list[Cores] = Field(default_factory=list, description="cores of each L3 cache; []: not known")
+    numa: list[Cores] = Field([], description="cores of each NUMA domain; []: not known")
+    l3: list[Cores] = Field([], description="cores of each L3 cache; []: not known")
     memory_per_node: Size | Literal["auto"] = "auto"
     gpus_per_node: int = Field(0, ge=0, le=10_000, description="devices that a rank may have for itself")
-    gpus: list[Gpu] = Field(default_factory=list, description="the GPUs, by device index; []: not known")
+    gpus: list[Gpu] = Field([], description="the GPUs, by device index; []: not known")
     gpu_variable: str | None = Field(
         None, description="the variable that restricts a rank to its GPUs: `ROCR_VISIBLE_DEVICES`"
     )
     nics_per_node: int = Field(0, ge=0, le=10_000, description="network adapters; 0: not known")
-    nics: list[Nic] = Field(default_factory=list, description="the network adapters; []: not known")
+    nics: list[Nic] = Field([], description="the network adapters; []: not known")
     launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
         DEFAULT, description="starts stages of more than one rank"
     )
@@ -101,7 +101,7 @@ class SiteFile(Spec):
         "auto",
         description="its executable; auto: the one of wf's Python environment, otherwise the one on PATH",
     )
-    launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
+    launcher_args: list[str] = Field([], description="added to every launch")
     launcher_version: str | None = Field(
         None, description="version of the launcher, e.g. `24.05`, if its options depend on it"
     )
@@ -138,18 +138,12 @@ class SiteFile(Spec):
     scheduler: SchedulerName | None = Field(
         None, description="scheduler to which jobs are submitted; without one wf submits no jobs"
     )
-    queues: dict[str, SiteQueue] = Field(default_factory=dict, description="name → its limits")
-    submit: SubmitRules = Field(default_factory=SubmitRules, description="options of every job")
-    modules: list[str] = Field(
-        default_factory=list, description="lines of shell that a job runs before wf: `module load …`"
-    )
-    env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
-    workarounds: list[Workaround] = Field(
-        default_factory=list, description="environment variables that the site needs, with the reasons"
-    )
-    detect: list[Detect] = Field(
-        default_factory=list, description="how to recognise the machine: one of these must apply"
-    )
+    queues: dict[str, SiteQueue] = Field({}, description="name → its limits")
+    submit: SubmitRules = Field(default_factory=lambda: SubmitRules(), description="options of every job")
+    modules: list[str] = Field([], description="lines of shell that a job runs before wf: `module load …`")
+    env: dict[str, str] = Field({}, description="environment of every stage")
+    workarounds: list[Workaround] = Field([], description="environment variables that the site needs, with the reasons")
+    detect: list[Detect] = Field([], description="how to recognise the machine: one of these must apply")
     cost: SiteCost | None = Field(None, description="what the site charges for nodes")
 
 
@@ -160,19 +154,19 @@ class Site(SiteFile):
     cores_per_node: int
     memory_per_node: int
     launcher_path: str = Field("", description="executable of the launcher; empty: not known")
-    planes: list[Transport] = Field(default_factory=list, description="[]: not known")
+    planes: list[Transport] = Field([], description="[]: not known")
     fabric: bool | None = Field(False, description="None: not known")
     peer_memory: bool = True
     parallel_adios2: bool | None = Field(None, description="None: not known")
     random_sst_ids: bool = False
-    memory_policy: list[MemoryPolicy] = Field(default_factory=list)
+    memory_policy: list[MemoryPolicy] = Field([])
     glibc: str = ""
     launcher_options: dict[str, str] = Field(
-        default_factory=dict, description="options of the launcher, as its version spells them (`site.load_site`)"
+        {}, description="options of the launcher, as its version spells them (`site.load_site`)"
     )
-    interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
+    interfaces: list[str] = Field([], description="network interfaces of this machine; []: not known")
     others: tuple[int, ...] = Field((), description="cores of each node that other runs use now")
-    seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
+    seen: dict[str, str] = Field({}, description="key filled from this machine → what was seen")
 
     @property
     def usable_cores(self) -> tuple[int, ...]:

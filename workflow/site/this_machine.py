@@ -7,9 +7,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow.core_set import parse_cores
 from workflow.launch.launch_request import Launcher
@@ -203,8 +202,7 @@ def parse_version(text: str) -> tuple[int, ...]:
 _SYSTEM = Path("/sys/devices/system")
 
 
-@dataclass(frozen=True)
-class CpuTopology:
+class CpuTopology(NamedTuple):
     """`cores` are the first hardware threads of each physical core; the domains contain cores only.
 
     `allowed`: the cores of which this process may use a hardware thread. [] where the system does not tell.

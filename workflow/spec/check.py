@@ -144,7 +144,7 @@ def _with_expect(problem: Problem) -> Problem:
     section = "run" if not place else place.partition(".")[0] if place.count(".") == 1 else ""
     if problem.message != "unknown key" or field not in FIGURES.get(section, {}):
         return problem
-    return replace(problem, hint="a figure of the report: write it under `expect`")
+    return problem._replace(hint="a figure of the report: write it under `expect`")
 
 
 def _with_misplaced_keys(root: Node, named: str, keys: Iterable[str], problems: list[Problem]) -> list[Problem]:
@@ -188,7 +188,7 @@ def _check_component(
     for key in set(node.mapping()) & set(component.parameters) - set(keys_of(StageSpec)):
         hint = f"a parameter of component {name}: write it under `with`"
         at = key_text((*path, key))
-        checked.problems = [replace(each, hint=hint) if each.key == at else each for each in checked.problems]
+        checked.problems = [each._replace(hint=hint) if each.key == at else each for each in checked.problems]
     given = node.child("with") or Node({}, node.place, node.key)
     if isinstance(given.value, dict):
         model = library.parameters_model(name, component)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,7 @@ def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Libr
 
 def _blamed(problem: Problem, profile: str) -> Problem:
     """Says that a mistake comes with a profile, which its place does not show."""
-    return replace(problem, message=f"{problem.message} (with profile {profile})")
+    return problem._replace(message=f"{problem.message} (with profile {profile})")
 
 
 def _distinct(problems: Iterable[Problem]) -> list[Problem]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from workflow.spec.yaml_tree.node import Node, SourcePosition, key_path, nearest
 
 
-@dataclass(frozen=True)
-class WrittenKey:
+class WrittenKey(NamedTuple):
     """The key that the user wrote, for a key that wf added. `below`: the keys below correspond to each other too."""
 
     key: str

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from workflow.engines import traits_of
 from workflow.errors import Problem, SpecError
@@ -28,8 +29,7 @@ _COMPLETE = {"stages": ({"component"}, {"command"}), "streams": ({"from", "to"},
 _EXAMPLE = "stages.md.ranks=4"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value that a campaign gives to a key of the pipeline, e.g. `stages.md.ranks`; it has its place there."""
 
     key: str

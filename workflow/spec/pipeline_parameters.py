@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from workflow.errors import Problem
@@ -41,7 +41,7 @@ def fill_parameters(root: Node) -> Filled:
     filled = Filled(root, list(_value_problems(root)))
     parts = root.mapping().items()
     whole = {key: part if key in _NOT_FILLED else _filled(part, (key,), filled) for key, part in parts}
-    filled.root = replace(root, value=whole)
+    filled.root = root._replace(value=whole)
     return filled
 
 
@@ -53,7 +53,7 @@ def unused_parameters(root: Node, forms: Iterable[Node], templates: Iterable[str
     hint = "write `${{{{ params.{} }}}}` where its value belongs, or remove it"
     unused = (name for name in _section(root) if _BEGIN + name not in used)
     found = (problem_at(root, (PARAMS, name), "is not used", hint.format(name), at_key=True) for name in unused)
-    return [replace(each, level="warning") for each in found]
+    return [each._replace(level="warning") for each in found]
 
 
 def key_mistake(root: Node, path: KeyPath) -> tuple[str, str] | None:
@@ -89,7 +89,7 @@ def with_parameter(root: Node, name: str, value: Node) -> Node:
     section = root.mapping()[PARAMS]
     declared, default = section.mapping()[name], _value(section.mapping()[name])
     if default is not None and isinstance(default.value, float) and type(value.value) is int:
-        value = replace(value, value=float(value.value))
+        value = value._replace(value=float(value.value))
     changed = declared.with_child("value", value) if isinstance(declared.value, dict) else value
     return root.with_child(PARAMS, section.with_child(name, changed))
 
@@ -115,9 +115,9 @@ def _unknown(name: str, root: Node) -> tuple[str, str]:
 def _filled(node: Node, path: KeyPath, filled: Filled) -> Node:
     """A part of the tree with its parameters filled in; the same node where there are none."""
     if isinstance(node.value, dict):
-        return replace(node, value={key: _filled(child, (*path, key), filled) for key, child in node.value.items()})
+        return node._replace(value={key: _filled(child, (*path, key), filled) for key, child in node.value.items()})
     if isinstance(node.value, list):
-        return replace(node, value=[_filled(child, (*path, at), filled) for at, child in enumerate(node.value)])
+        return node._replace(value=[_filled(child, (*path, at), filled) for at, child in enumerate(node.value)])
     if not isinstance(node.value, str) or "${{" not in node.value:
         return node
     try:
@@ -140,9 +140,9 @@ def _filled(node: Node, path: KeyPath, filled: Filled) -> Node:
     if len(values) < len(names):
         return node
     if len(parts) == 1:
-        return replace(node, value=values[names[0]], parameters=tuple(names))
+        return node._replace(value=values[names[0]], parameters=tuple(names))
     texts = [parse(scalar_text(values[part.name])) if _is_parameter(part) else [part] for part in parts]
-    return replace(node, value=joined(each for text in texts for each in text), parameters=tuple(names))
+    return node._replace(value=joined(each for text in texts for each in text), parameters=tuple(names))
 
 
 def _is_parameter(part: str | Placeholder) -> TypeGuard[Placeholder]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _DOLLARS = re.compile(r"(\$+)\{\{")
 _PLACEHOLDER = re.compile(r"\$\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
@@ -18,8 +18,7 @@ _MISTAKEN = re.compile(rf"\$\({_NAME}\)|\$\{{{_NAME}\}}|(?<!\$)\{{\{{{_NAME}\}}\
 _TAIL = re.compile(r"\$+$")
 
 
-@dataclass(frozen=True)
-class Placeholder:
+class Placeholder(NamedTuple):
     """One `${{ name }}` and the offset at which it starts in its text."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from workflow.errors import Problem
 from workflow.redaction import address_password, is_secret_name
@@ -104,13 +103,13 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
             if option.startswith("-") and _REFERENCE.match(value):
                 text = f"`{option}` has a secret as an argument, which every process list of its node shows"
                 hint = "let the program read it from the environment or from a file"
-                yield replace(problem_at(root, (*path, index), text, hint), level="warning")
+                yield problem_at(root, (*path, index), text, hint)._replace(level="warning")
                 break
 
 
 def _in_clear(root: Node, path: KeyPath, text: str, hint: str) -> Problem:
     """The excerpt leaves the value out by its place: it may stand on another line than the name that tells."""
-    return replace(problem_at(root, path, text, hint), is_secret=True)
+    return problem_at(root, path, text, hint)._replace(is_secret=True)
 
 
 def _hint(name: str) -> str:

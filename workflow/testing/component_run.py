@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workflow.api import run_pipeline
+from workflow.api.runs import run_pipeline
 from workflow.data_files.read_steps import open_data
 from workflow.engines import KEPT_VIA
 from workflow.report.notebook_report import RunReport

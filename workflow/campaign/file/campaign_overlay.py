@@ -6,7 +6,7 @@ Strongest first: `--set`, `--site` and `--profile`, the scale, the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workflow.campaign.file.campaign_spec import SCALE, SCALES, CampaignSpec
 from workflow.errors import Problem
@@ -97,7 +97,7 @@ def lay_scale(root: Node, chosen: Node | None) -> Overlaid:
         result.problems.append(problem_at(root, path, _NOT_IN_SCALES[key], "remove it", at_key=True))
     kept = {key: child for key, child in scale.mapping().items() if key not in _NOT_IN_SCALES}
     if isinstance(scale.value, dict):  # else the schema check reports it
-        result.root = merged(root, replace(scale, value=kept))
+        result.root = merged(root, scale._replace(value=kept))
     return result
 
 
@@ -115,7 +115,7 @@ def _lay_profiles(result: Overlaid, names: Sequence[str]) -> None:
     written = result.root.child("profiles")
     below = written.value if written is not None and isinstance(written.value, list) else []
     node = written or Node([], added[0].place, added[0].place)
-    result.root = with_value(result.root, ("profiles",), replace(node, value=[*below, *added]))
+    result.root = with_value(result.root, ("profiles",), node._replace(value=[*below, *added]))
 
 
 def _path(root: Node, key: str) -> KeyPath:

@@ -124,29 +124,29 @@ class CampaignSpec(Spec):
     campaign: Name = Field(description="the name of its directory below `campaigns/`")
     description: str = Field("", description="text for people, shown at the top of the report")
     pipeline: str = Field(min_length=1, description="the pipeline file, relative to this file")
-    profiles: list[Name] = Field(default_factory=list, description="profiles of the pipeline that apply to all trials")
+    profiles: list[Name] = Field([], description="profiles of the pipeline that apply to all trials")
     site: str | None = Field(None, min_length=1, description="the machine (default: that of the pipeline)")
-    set_: dict[str, Any] = Field(default_factory=dict, alias="set", description=f"of all trials: {_SETTINGS}")
+    set_: dict[str, Any] = Field({}, alias="set", description=f"of all trials: {_SETTINGS}")
     matrix: dict[str, Values] = Field(
-        default_factory=dict,
+        {},
         examples=[[1, 2, 4]],
         description="key of the pipeline → its values; every combination is a trial. `site.KEY` is a key of the site "
         "file, `profile` names a profile of the pipeline",
     )
     zip_: dict[str, Values] = Field(
-        default_factory=dict,
+        {},
         alias="zip",
         examples=[[1, 2, 4]],
         description="keys that change together: their first values, then their second, …; combined with the matrix",
     )
     include: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
-        default_factory=list, description=f"one more trial each: {_SETTINGS}"
+        [], description=f"one more trial each: {_SETTINGS}"
     )
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
-        default_factory=list, description="trials to leave out: for each entry, those that have all its values"
+        [], description="trials to leave out: for each entry, those that have all its values"
     )
     scales: dict[Name, dict[str, Any]] = Field(
-        default_factory=dict,
+        {},
         description="named overlays of keys of this file: mappings are merged key by key, other values replaced",
     )
     scale: Name | None = Field(None, description="the scale to apply; `--set scale=NAME` chooses another one")
@@ -157,7 +157,7 @@ class CampaignSpec(Spec):
         description="measured repetitions of each trial; an interval needs 6; 8 or more are recommended",
     )
     warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial that run first and are not measured")
-    order: RunOrder = Field(default_factory=RunOrder, description="in which order the repetitions run")
+    order: RunOrder = Field(default_factory=lambda: RunOrder(), description="in which order the repetitions run")
     side_by_side: Literal["nodes", "cores", "no"] = Field(
         "nodes",
         description="what each repetition has for itself when several run at the same time. nodes: its nodes; cores: "
@@ -197,7 +197,7 @@ class CampaignSpec(Spec):
         "and grows with them, strong where none is)",
     )
     comparisons: list[ComparisonRequest] = Field(
-        default_factory=list, description="what the report decides: faster, slower, the same, or undecided"
+        [], description="what the report decides: faster, slower, the same, or undecided"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
@@ -100,7 +100,7 @@ def _other_scales(root: Node, chosen: str | None) -> list[Problem]:
         alone = lay_scale(root, Node(name, root.place))
         after = [*alone.problems, *_checked(alone.root)[1]]
         found += [
-            replace(problem, message=f"{problem.message} (with scale {name})")
+            problem._replace(message=f"{problem.message} (with scale {name})")
             for problem in after
             if problem not in before
         ]

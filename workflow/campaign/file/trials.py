@@ -47,7 +47,7 @@ class Trial:
     def of_site(self) -> tuple[Setting, ...]:
         """What is laid over the site file: its keys, `launcher`."""
         own = (each for each in self.settings if each.key.startswith(SITE))
-        return tuple(replace(each, key=each.key.removeprefix(SITE)) for each in own)
+        return tuple(each._replace(key=each.key.removeprefix(SITE)) for each in own)
 
     def with_settings(self, more: Sequence[Setting]) -> Trial:
         """The same trial with more laid over it."""

@@ -208,7 +208,7 @@ def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:
 
     That of `--site` or `--profile` has the place where the campaign names the site or the profile.
     """
-    problem = replace(problem, hint=_SET.sub(lambda found: _campaign_set(found, campaign.spec), problem.hint))
+    problem = problem._replace(hint=_SET.sub(lambda found: _campaign_set(found, campaign.spec), problem.hint))
     option, _, name = problem.source.partition(" ")
     if option == "--site" and (site := campaign.root.child("site")) is not None:
         place: tuple[str, int, int] = site.place
@@ -218,7 +218,7 @@ def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:
         place = next((each.place for each in named), trial.place)
     else:
         return problem
-    return replace(problem, source=place[0], line=place[1], column=place[2])
+    return problem._replace(source=place[0], line=place[1], column=place[2])
 
 
 def _campaign_set(found: re.Match[str], spec: CampaignSpec) -> str:

@@ -45,7 +45,7 @@ class TrialResult(ResultsPart):
     metric: str
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
     repetitions: list[int] = Field(
-        default_factory=list,
+        [],
         description="the number of the repetition of each value; repetitions with the same number are a block",
     )
     outliers: list[bool] = Field(description="which of these are far from the others; they are not removed")
@@ -137,7 +137,7 @@ class TrialCount(ResultsPart):
     failed: int
     wanted: int
     violated: int = Field(0, description="of those that succeeded: how many did not meet an expectation")
-    violations: list[TrialViolation] = Field(default_factory=list)
+    violations: list[TrialViolation] = Field([])
     reason: str = Field("", description="why the last failed repetition failed")
 
 
@@ -169,12 +169,10 @@ class CampaignStatus(ResultsPart):
     site: str
     spent_s: float = Field(description="time of all repetitions so far, those that failed included")
     trials: list[TrialCount]
-    options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
+    options: list[str] = Field([], description="of the command line, kept from the last run")
     driver: DriverPart | None = Field(None, description="null: no process runs it now")
-    running: list[RunningRepetition] = Field(default_factory=list, description="at the moment")
-    notes: list[str] = Field(
-        default_factory=list, description="finished repetitions that no longer belong to a trial, and why"
-    )
+    running: list[RunningRepetition] = Field([], description="at the moment")
+    notes: list[str] = Field([], description="finished repetitions that no longer belong to a trial, and why")
 
     @property
     def complete(self) -> bool:
@@ -229,7 +227,7 @@ class CampaignResults(ResultsPart):
     host: str
     cores: int = Field(0, description="cores that the campaign could use on this host; 0: not known")
     versions: dict[str, str]
-    checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
+    checksums: dict[str, str] = Field({}, description="campaign and pipeline → SHA-256 of the file")
     seed: int
     started: float | None = Field(description="Unix time of the first repetition")
     ended: float | None
@@ -237,9 +235,9 @@ class CampaignResults(ResultsPart):
     trials: list[TrialCount]
     metrics: list[MetricFacts]
     results: list[TrialResult]
-    operations: list[OperationTimes] = Field(default_factory=list, description="what the stages did with their time")
+    operations: list[OperationTimes] = Field([], description="what the stages did with their time")
     scaling: Scaling | None = Field(None, description="as the campaign file states it")
-    options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
+    options: list[str] = Field([], description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workflow.formatting import plural
 from workflow.plan.plan_model import NodePlan, Placement
@@ -41,8 +41,7 @@ Overlap = Mapping[str, int]  # stage → bit set of the positions of stages that
 Range = tuple[int, int]  # half open
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """What one stage asks for. `home` is the stage whose nodes it uses: its own name, or that of its host."""
 
     name: str

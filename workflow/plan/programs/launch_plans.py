@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from workflow.formatting import plural
 from workflow.launch.launchers import DIRECT, LAUNCHERS
@@ -24,8 +24,7 @@ from workflow.spec.placeholder_syntax import literal
 # Each program then has to keep to its own part of MPI_COMM_WORLD; `workflow.stage` does.
 
 
-@dataclass(frozen=True)
-class MpmdGroup:
+class MpmdGroup(NamedTuple):
     """Stages of one launch line, in the order of their ranks, and the streams between them (writer, then readers)."""
 
     stages: list[str]

@@ -9,7 +9,7 @@ tests/bench/bench_transports.py (docs/benchmarks.md).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
@@ -29,14 +29,13 @@ _PACKAGES = {"ucx": "libucx-dev", "rdma": "libfabric-dev", "zfp": "libzfp-dev", 
 MEASURED = "measured: docs/benchmarks.md"
 
 
-@dataclass(frozen=True)
-class TransportChoice:
+class TransportChoice(NamedTuple):
     """The transport of one stream. `asked`: another one is a failure, not a note."""
 
     transport: Transport
     asked: bool
     why: str
-    weak: EngineSettings = field(default_factory=dict)
+    weak: EngineSettings
     """Of both ends, where neither a preset nor the stream sets them."""
 
     @property

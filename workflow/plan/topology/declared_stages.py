@@ -6,10 +6,10 @@ Also each of its stages with what it refers to: component, parameters, files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from workflow.errors import Problem
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -18,8 +18,7 @@ from workflow.spec.origins import Origins
 Role = Literal["pipe", "relay", "tap", "spool"]
 
 
-@dataclass(frozen=True)
-class ImplicitStage:
+class ImplicitStage(NamedTuple):
     """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
     the run succeeds without it."""
 
@@ -29,27 +28,26 @@ class ImplicitStage:
     is_optional: bool = False
 
 
-@dataclass(frozen=True)
-class CompletePipeline:
+class CompletePipeline(NamedTuple):
     """A pipeline with its implicit stages and streams. The other attributes are those of `Loaded`."""
 
-    spec: PipelineSpec = field(repr=False)
+    spec: PipelineSpec
     path: Path
-    components: Mapping[str, Component] = field(repr=False)
-    component_dirs: Mapping[str, Path] = field(repr=False)
-    parameters: Mapping[str, Mapping[str, Any]] = field(repr=False)
-    engines: Mapping[str, Engine] = field(repr=False)
-    templates: Mapping[str, Mapping[str, str]] = field(repr=False)
-    origins: Origins = field(repr=False)
-    implicit_stages: Mapping[str, ImplicitStage] = field(default_factory=dict)
+    components: Mapping[str, Component]
+    component_dirs: Mapping[str, Path]
+    parameters: Mapping[str, Mapping[str, Any]]
+    engines: Mapping[str, Engine]
+    templates: Mapping[str, Mapping[str, str]]
+    origins: Origins
+    warnings: Sequence[Problem]
+    implicit_stages: Mapping[str, ImplicitStage]
     """By name, in the order in which the data pass through them."""
-    implicit_streams: frozenset[str] = frozenset()
-    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    implicit_streams: frozenset[str]
+    renamed: Mapping[str, Mapping[str, str]]
     """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
 
 
-@dataclass(frozen=True)
-class DeclaredStage:
+class DeclaredStage(NamedTuple):
     """One stage before anything is decided about it."""
 
     name: str

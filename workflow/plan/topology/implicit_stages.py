@@ -9,7 +9,7 @@ to all readers of a stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -81,6 +81,7 @@ def complete_pipeline(loaded: Loaded) -> CompletePipeline:
             writer: {stream: pipe_name(stream) for stream in piped if piped[stream] == writer}
             for writer in piped.values()
         },
+        warnings=loaded.warnings,
     )
 
 
@@ -213,7 +214,7 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
     contract are compared as if nothing stood between them.
     """
     found = {
-        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        name: stream._replace(into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
         for name, stream in joined.items()
     }
     for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
@@ -222,8 +223,8 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
         read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
         for stream in list(found.values()):
             if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
-                passed = replace(stream.writer, variables=read.writer.variables)
-                found[stream.name] = replace(stream, writer=passed)
+                passed = stream.writer._replace(variables=read.writer.variables)
+                found[stream.name] = stream._replace(writer=passed)
     return found
 
 

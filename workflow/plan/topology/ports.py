@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_notes import Problems
@@ -18,8 +18,7 @@ from workflow.spec.suggest import did_you_mean, listing
 KEY_OF_SIDE: dict[Side, str] = {"read": "reads", "write": "writes"}
 
 
-@dataclass(frozen=True)
-class StagePort:
+class StagePort(NamedTuple):
     """One place of a stage where a stream can be joined.
 
     `variables` is None where nothing is known of the data: a port that takes anything, or a program that
@@ -141,8 +140,7 @@ def _size(entry: int | str, parameters: Mapping[str, Any]) -> int | str:
 # Joins streams to the ports of stages: which port writes, which ports read.
 
 
-@dataclass(frozen=True)
-class JoinedStream:
+class JoinedStream(NamedTuple):
     """A stream with its engine and its ports.
 
     `writer` is None and `readers` is short where an end could not be found. `into_pipe`: its reader is the stage that
@@ -153,7 +151,7 @@ class JoinedStream:
     spec: StreamSpec
     engine: Engine
     writer: StagePort | None
-    readers: list[StagePort] = field(default_factory=list)
+    readers: list[StagePort]
     into_pipe: bool = False
     every: int = 1
 

@@ -7,7 +7,7 @@ another number of dimensions, other fixed sizes, other units. The rest is checke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workflow.physical_units import same_unit
 from workflow.plan.plan_notes import Notes, Problems
@@ -26,8 +26,7 @@ TYPES = (*_FLOATS, *_INTS, "complex64", "complex128", "string")
 Variables = Mapping[str, PortVariable]
 
 
-@dataclass(frozen=True)
-class Contract:
+class Contract(NamedTuple):
     """What the ends of a stream may rely on; the readers by stage.
 
     `unsure`: variable → why only the first step shows whether it is there. `units`: of all variables that have one.
@@ -224,8 +223,7 @@ def _certain(variables: Variables | None) -> dict[str, TypeAndShape]:
 _AXES = ("x", "y", "z")
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(NamedTuple):
     """A file that a sink writes: the key that asks for its format, the stream, and what is written of it."""
 
     stage: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from workflow.formats.metrics_lines import FULL_STEPS
-from workflow.formatting import duration, moment, plural, size
+from workflow.formatting import duration, moment, part_text, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, StreamPart
-from workflow.run.chain import first_steps, next_part_text, part_text
+from workflow.run.chain import first_steps, next_part_text
 from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, SpoolGrows, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.forecast.calibration_model import busy_text
 from workflow.formatting import NOTHING, plural, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 
@@ -152,7 +151,7 @@ def head_lines(calibration: Calibration) -> list[str]:
         text = f"{each.date} on {each.host}, {plural(each.cores, 'core')}, {adios2}, wf {each.wf_version}"
         text += ", quick" if each.quick else ""
         text += "" if each.complete else ", ended before its end"
-        text += f", {busy_text(each)}: times may be shorter" if each.is_disturbed else ""
+        text += f", {each.busy_text}: times may be shorter" if each.is_disturbed else ""
         about.setdefault(text, []).append(part)
     lines += [f"  {', '.join(parts)}: {text}" for text, parts in about.items()]
     if calibration.memory is not None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
-from workflow.formatting import moment, plural
+from workflow.formatting import moment, part_text, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.report_tables import (
     expectation_messages,
@@ -23,7 +22,6 @@ from workflow.report.show.report_tables import (
     stream_table,
 )
 from workflow.report.show.terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
-from workflow.run.chain import part_text
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from workflow.report.report_model import Report
     from workflow.report.show.terminal import Console, PlainOutput
     from workflow.report.show.text_table import Table, View
-    from workflow.spec.load import Loaded
     from workflow.spec.models.component import Component
+    from workflow.spec.origins import Origins
 
 
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
@@ -178,10 +176,9 @@ def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
         say(console, f"  {names}: {shlex.join(argv)}")
 
 
-def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOutput) -> None:
+def show_forecast(forecast: Forecast, origins: Origins, console: Console | PlainOutput) -> None:
     """What a run of the plan will take, by what was measured on its site."""
     from workflow.plan.plan_notes import located
-    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
 
     if forecast.is_empty:
@@ -192,8 +189,7 @@ def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOu
         say(console, f"  {line}")
     for table in forecast_tables(forecast):
         draw_table(console, table)
-    origins = complete_pipeline(loaded).origins
-    warnings = [replace(each, level="warning") for each in located(forecast.warnings, origins)]
+    warnings = [each._replace(level="warning") for each in located(forecast.warnings, origins)]
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.formatting import NOTHING, duration, moment, size
+from workflow.formatting import NOTHING, duration, moment, part_text, size
 from workflow.report.show.text_table import (
     Column,
     Table,
@@ -15,7 +15,6 @@ from workflow.report.show.text_table import (
     state_column,
     text_column,
 )
-from workflow.run.chain import part_text
 from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ def _line(line: _Line, folder: Path, lookers: frozenset[tuple[str, int]]) -> Pro
     start = [sys.executable, "-I", "-S", str(_PROBE), str(folder)]
     variables = [launcher.rank_variable, launcher.local_rank_variable]
     programs = [
-        dataclasses.replace(program, argv=[*start, stage, str(first), *variables, _numbers(stage, lookers)])
+        program._replace(argv=[*start, stage, str(first), *variables, _numbers(stage, lookers)])
         for program, (stage, first) in zip(request.programs, stages, strict=True)
     ]
     planned = tuple(

@@ -108,8 +108,8 @@ def _end(
 def _one_rank(request: LaunchRequest, program: Sequence[str]) -> LaunchRequest:
     """The same line for the first rank alone."""
     layout = request.programs[0].layout
-    first = dataclasses.replace(
-        layout, nodes=1, ranks_per_node=1, cores=layout.cores[:1], gpus=layout.gpus[:1], nics=layout.nics[:1]
+    first = layout._replace(
+        nodes=1, ranks_per_node=1, cores=layout.cores[:1], gpus=layout.gpus[:1], nics=layout.nics[:1]
     )
     env = {key: value for key, value in request.env.items() if key != "WF_STAGE"} | {"SstVerbose": "2"}
     return dataclasses.replace(

@@ -39,7 +39,7 @@ class RunNote(BaseModel):
     t: float = Field(description="Unix seconds", allow_inf_nan=False)
     user: str = Field(description="`user@host`")
     text: str = Field("", description="empty where only tags were added")
-    tags: list[Annotated[str, AfterValidator(_checked_tag)]] = Field(default_factory=list)
+    tags: list[Annotated[str, AfterValidator(_checked_tag)]] = Field([])
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class JobRequest(Spec):
     account: SchedulerWord | None = Field(None, description="who is charged")
     reservation: SchedulerWord | None = Field(None, description="name of a reservation of nodes")
     constraints: Annotated[list[Constraint], BeforeValidator(_as_list)] = Field(
-        default_factory=list,
+        [],
         description="properties of the nodes, all required (Slurm: features; PBS: resources of the chunk)",
     )
     exclusive: bool = Field(True, description="no other job on its nodes")
@@ -108,7 +108,7 @@ class JobRequest(Spec):
         "walltime)",
     )
     directives: list[Annotated[str, AfterValidator(_directive)]] = Field(
-        default_factory=list, description="more options of the scheduler, each as in a job script, without `#SBATCH`"
+        [], description="more options of the scheduler, each as in a job script, without `#SBATCH`"
     )
 
 

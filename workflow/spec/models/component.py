@@ -56,7 +56,7 @@ class Port(Spec):
         "because the program needs every element once",
     )
     many: bool = Field(False, description="several streams may be connected to this port")
-    variables: dict[str, PortVariable] = Field(default_factory=dict)
+    variables: dict[str, PortVariable] = Field({})
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"
     )
@@ -67,9 +67,9 @@ class Port(Spec):
 class FileFormat(Spec):
     """One format of the files that a component writes."""
 
-    suffixes: list[str] = Field(default_factory=list, description="suffixes of a file's name that select it")
-    accepts: list[str] = Field(default_factory=list, description="further suffixes with which it may be chosen")
-    needs: list[str] = Field(default_factory=list, description="Python modules that only this format needs")
+    suffixes: list[str] = Field([], description="suffixes of a file's name that select it")
+    accepts: list[str] = Field([], description="further suffixes with which it may be chosen")
+    needs: list[str] = Field([], description="Python modules that only this format needs")
     appends: bool = Field(False, description="a stage that is started again can add to such a file")
     holds: Literal["particles", "fields", "grid"] | None = Field(
         None,
@@ -95,7 +95,7 @@ class Component(Spec):
     kind: Literal["simulation", "analysis", "sink"]
     summary: str
     program: str = Field("program.py", description="relative to component.yaml")
-    needs: list[str] = Field(default_factory=list, description="Python modules that the program imports")
+    needs: list[str] = Field([], description="Python modules that the program imports")
     max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
     state: Literal["none", "saved", "accumulates"] | None = Field(
         None,
@@ -109,10 +109,10 @@ class Component(Spec):
         description="first: one that accumulates can be started again, reads from the first step and writes its files "
         "anew",
     )
-    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    parameters: dict[str, Parameter] = Field({})
     file_formats: FileFormats | None = None
-    reads: dict[Name, Port] = Field(default_factory=dict)
-    writes: dict[Name, Port] = Field(default_factory=dict)
+    reads: dict[Name, Port] = Field({})
+    writes: dict[Name, Port] = Field({})
 
     @model_validator(mode="after")
     def _restart_of_what_accumulates(self) -> Component:

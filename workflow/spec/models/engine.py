@@ -36,9 +36,9 @@ class Engine(Spec):
     based_on: Name | None = Field(None, description="take what is not given here from this engine")
     couplings: list[Literal["live", "after"]] = Field(min_length=1, description="the first is the default")
     suffix: str = Field("", description="what the path of a stream ends in; for SST the engine adds .sst itself")
-    parameters: dict[str, EngineParameter] = Field(default_factory=dict)
-    write: dict[str, Scalar] = Field(default_factory=dict, description="values set at the writing end")
-    read: dict[str, Scalar] = Field(default_factory=dict, description="values set at the reading end")
+    parameters: dict[str, EngineParameter] = Field({})
+    write: dict[str, Scalar] = Field({}, description="values set at the writing end")
+    read: dict[str, Scalar] = Field({}, description="values set at the reading end")
 
     @property
     def traits(self) -> EngineTraits:

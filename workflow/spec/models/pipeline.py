@@ -134,7 +134,8 @@ class Pipe(Spec):
         1, ge=1, description="MPI ranks that write; more than one is useful only with an ADIOS2 built with MPI"
     )
     place: StagePlace = Field(
-        default_factory=StagePlace, description="by default on the nodes of the writer, without cores of its own"
+        default_factory=lambda: StagePlace(),
+        description="by default on the nodes of the writer, without cores of its own",
     )
 
 
@@ -150,7 +151,7 @@ class OutputPolicy(Spec):
         description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
         "adds receives the steps by SST and writes the files",
     )
-    compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
+    compression: Compression = Field({}, description="operators, per variable of what is written")
     files: Literal["one", "each_step"] = Field(
         "one", description="for BP files: all steps in one output, or an output for each step"
     )
@@ -179,7 +180,7 @@ class ProgramPort(Spec):
         description="how it is written, where the name of `config` does not imply it: `warpx` adds lines to the deck "
         "`config` of `files:`, `picongpu` adds arguments to the command",
     )
-    variables: dict[str, Variable] = Field(default_factory=dict, description="what the program reads or writes there")
+    variables: dict[str, Variable] = Field({}, description="what the program reads or writes there")
 
     @property
     def spoken(self) -> Dialect | None:
@@ -215,28 +216,28 @@ class StageSpec(Spec):
         "`./mine`",
     )
     command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
-    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
+    place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     output: OutputPolicy = Field(
-        default_factory=OutputPolicy, description="policies of the files that the stage writes"
+        default_factory=lambda: OutputPolicy(), description="policies of the files that the stage writes"
     )
-    writes: dict[Name, ProgramPort] = Field(default_factory=dict, description="ios that the command writes")
-    reads: dict[Name, ProgramPort] = Field(default_factory=dict, description="ios that the command reads")
+    writes: dict[Name, ProgramPort] = Field({}, description="ios that the command writes")
+    reads: dict[Name, ProgramPort] = Field({}, description="ios that the command reads")
     files: dict[str, str] = Field(
-        default_factory=dict,
+        {},
         description="files to put into the stage's directory: name there → file here, placeholders filled",
     )
     env: dict[str, EnvValue] = Field(
-        default_factory=dict,
+        {},
         description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
     )
     memory: MemoryOrBool = Field(
-        default_factory=Memory,
+        default_factory=lambda: Memory(),
         description="memory policy of its processes; on by default for stages with streams, if the site supports it",
     )
     expect: Expectations = Field(
-        default_factory=dict,
+        {},
         description="figure of its report → condition, `{steps: 41}`; if one is not met, `wf run` exits with 3",
     )
     stop_signal: StopSignal | None = Field(
@@ -247,7 +248,7 @@ class StageSpec(Spec):
     )
 
     on_failure: FailureRuleOrWord = Field(
-        default_factory=FailureRule,
+        default_factory=lambda: FailureRule(),
         description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
     )
 
@@ -334,20 +335,20 @@ class Tap(Spec):
     component: ComponentName = Field(
         description="the component that reads: plot, archive, null, …, or the folder of your own one"
     )
-    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     every: int = Field(1, ge=1, description="it receives every Nth step, beginning with the first")
     required: bool = Field(
         False, description="the run fails if the tap fails; by default the run continues, with a warning"
     )
     latest: bool = Field(False, description="each read returns the newest step; older steps are skipped")
-    queue: TapQueue = Field(default_factory=TapQueue, description="steps that are held for the tap")
+    queue: TapQueue = Field(default_factory=lambda: TapQueue(), description="steps that are held for the tap")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
+    place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     env: dict[str, EnvValue] = Field(
-        default_factory=dict,
+        {},
         description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
     )
-    memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
+    memory: MemoryOrBool = Field(default_factory=lambda: Memory(), description="memory policy of its processes")
 
     @model_validator(mode="after")
     def _one_queue(self) -> Tap:
@@ -367,7 +368,7 @@ class StreamSpec(Spec):
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )
-    queue: Queue = Field(default_factory=Queue, description="steps that the writer may hold for slow readers")
+    queue: Queue = Field(default_factory=lambda: Queue(), description="steps that the writer may hold for slow readers")
     transport: Literal["auto", Transport] = Field(
         "auto",
         description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow; "
@@ -390,16 +391,14 @@ class StreamSpec(Spec):
         "reader that is started again (`on_failure: restart`) goes on from there. `{keep: 64 steps}` keeps the newest "
         "ones only. Files need no spool (default: none)",
     )
-    parameters: dict[str, Scalar] = Field(
-        default_factory=dict, description="engine parameters, checked against the engine's list"
-    )
-    variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
+    parameters: dict[str, Scalar] = Field({}, description="engine parameters, checked against the engine's list")
+    variables: dict[str, Variable] = Field({}, description="contract that both ends must meet")
     expect: Expectations = Field(
-        default_factory=dict,
+        {},
         description="figure of its report → condition, `{steps: 41}`; if one is not met, `wf run` exits with 3",
     )
     tap: dict[Name, Tap] = Field(
-        default_factory=dict,
+        {},
         description="additional readers, which do not slow down the others (unless `queue: {when_full: block}` is "
         "set for one)",
     )
@@ -465,7 +464,7 @@ class PipelineSpec(Spec):
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     params: dict[Name, ParameterOrValue] = Field(
-        default_factory=dict,
+        {},
         description="values that `--set params.NAME=VALUE`, profiles and campaigns can change, by name: `NAME: 32`; "
         "`${{ params.NAME }}` stands for it anywhere below",
     )
@@ -473,9 +472,11 @@ class PipelineSpec(Spec):
         description="the programs, by name: `NAME: {component: …}` or `NAME: {command: […]}`"
     )
     streams: dict[Name, StreamSpec] = Field(
-        default_factory=dict, description="the data between them, by name: `NAME: {from: STAGE, to: STAGE}`"
+        {}, description="the data between them, by name: `NAME: {from: STAGE, to: STAGE}`"
     )
-    deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may go on without progress")
+    deadlines: Deadlines = Field(
+        default_factory=lambda: Deadlines(), description="how long a run may go on without progress"
+    )
     allocation: AllocationOrNone | None = Field(
         None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
     )
@@ -486,7 +487,7 @@ class PipelineSpec(Spec):
         "stream whose steps do not arrive; off: no check; or by aspect: `{binding: warn}`",
     )
     expect: Expectations = Field(
-        default_factory=dict,
+        {},
         description='conditions on the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; if '
         "one is not "
         "met, `wf run` exits with 3",
@@ -495,10 +496,10 @@ class PipelineSpec(Spec):
         "none", description="who else may read the run directory: none (mode 0700) or group (mode 0750)"
     )
     not_secret: list[str] = Field(
-        default_factory=list,
+        [],
         examples=[["SORT_KEY"]],
         description="names of variables, options and parameters that look like secrets (`…KEY`, `…TOKEN`) but are not",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
-        default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
+        {}, description="named overlays, chosen with --profile; `*` stands for every name"
     )

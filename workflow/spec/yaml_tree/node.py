@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 KeyPath = tuple[str | int, ...]
@@ -18,8 +17,7 @@ class SourcePosition(NamedTuple):
     column: int = 0
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A scalar, a mapping of nodes or a list of nodes.
 
     `place` is the value's own place, or that of its key for a mapping or list that begins on the next line
@@ -31,9 +29,9 @@ class Node:
     place: SourcePosition
     key: SourcePosition | None = None
     layer: str = ""
-    parameters: tuple[str, ...] = field(default=(), kw_only=True)
-    size: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
+    size: int = 1
+    depth: int = 1
+    parameters: tuple[str, ...] = ()
 
     @property
     def from_parameters(self) -> str:
@@ -57,7 +55,7 @@ class Node:
 
     def with_child(self, key: str, node: Node) -> Node:
         """This mapping with one child added, or replaced at its old position."""
-        return replace(self, value={**self.mapping(), key: node})
+        return self._replace(value={**self.mapping(), key: node})
 
 
 def plain(node: Node) -> Any:
@@ -86,7 +84,7 @@ def relabelled(node: Node, layer: str, place: SourcePosition | None = None) -> N
         value = {key: relabelled(child, layer, place) for key, child in value.items()}
     elif isinstance(value, list):
         value = [relabelled(child, layer, place) for child in value]
-    return replace(node, value=value, layer=layer, place=place or node.place, key=place or node.key)
+    return node._replace(value=value, layer=layer, place=place or node.place, key=place or node.key)
 
 
 def key_text(path: KeyPath) -> str:

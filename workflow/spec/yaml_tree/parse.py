@@ -10,7 +10,6 @@ import functools
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +219,7 @@ class _Composer:
             raise _refusal(place, f"`*{anchor}` is inside `&{anchor}` itself", "write the value out")
         self.grow(target.size, depth + target.depth - 1, place)
         # Mistakes inside are reported where they are written; the value as a whole has the place of the alias.
-        return replace(target, place=place)
+        return target._replace(place=place)
 
     def grow(self, nodes: int, depth: int, place: SourcePosition) -> None:
         """Refuse what would become too big, before it is expanded."""
