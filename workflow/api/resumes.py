@@ -65,7 +65,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     before = read_filled_plan(directory)
     if not has_started(directory):
         text = f"{directory.name} has not been started"
-        if before.part is None:
+        if before.part is None or before.part.is_reuse:
             raise RunError(text, "start it: `wf run`")
         raise RunError(
             f"{text}, and goes on with {Path(before.part.run).name}",
@@ -86,7 +86,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         text = f"nothing of {directory.name} can be used: all stages would begin with the first step"
         raise RunError(text + (f": {why}" if why else ""), f"run it again: `wf run {before.pipeline_file}`")
     part = PartPlan(
-        number=2 if before.part is None else before.part.number + 1,
+        number=before.part_number + 1,
         run=str(directory),
         states=dict(cut.states),
         unused=unused,

@@ -15,7 +15,8 @@ PART_FILE = "part.json"
 
 @dataclass(frozen=True)
 class PartRecord:
-    """`number`: of the part, from 2 on; `run`: the directory of the part before."""
+    """`number`: of the part, from 2 on; `run`: the directory of the part before. 1: the run goes on with no other, and
+    re-uses files of that one."""
 
     number: int
     run: str
@@ -36,11 +37,16 @@ def read_part(run_dir: Path) -> PartRecord | None:
 
 def following_part(run_dir: Path) -> Path | None:
     """The run that goes on with this one, of those in the same folder: the newest, where there are several."""
-    found = None
+    return next((path for path, record in reversed(linking_runs(run_dir)) if record.number > 1), None)
+
+
+def linking_runs(run_dir: Path) -> list[tuple[Path, PartRecord]]:
+    """The runs in the same folder that have links to files of this one, the newest last."""
+    found = []
     for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
         record = read_part(path.parent)
         if record is not None and not path.parent.is_symlink() and Path(record.run).resolve() == run_dir.resolve():
-            found = path.parent
+            found.append((path.parent, record))
     return found
 
 

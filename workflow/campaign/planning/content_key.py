@@ -19,12 +19,12 @@ from typing import Any
 
 from workflow.campaign.ledger import History, TrialContent
 from workflow.formatting import plural
+from workflow.plan.changed_values import changed_values, leaves
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
 from workflow.site.interpreters import is_own_python, is_python
 from workflow.spec.load import Loaded
-from workflow.spec.suggest import shortened
 
 KEY_LENGTH = 12
 # Limits in time, as the texts for people and what is expected, which are not in `data`: they change no measured figure.
@@ -37,8 +37,6 @@ _PYTHON = "python3"
 MOST_NAMED = 3
 """Changes of one trial that a message names."""
 SUM_LENGTH = 12
-# Characters: a text that is longer is cut, and what is kept of it before the first difference.
-_LONG, _BEFORE = 40, 8
 _FILE = re.compile(r"<(?P<name>.+) (?P<sum>[0-9a-f]{64}|missing|unreadable)>")
 _GONE = "their values are no longer in the file"
 _NOT_RECORDED = "the wf that ran them did not record what they depend on"
@@ -169,9 +167,9 @@ def key_changes(old: TrialContent, new: TrialContent) -> list[str]:
     """What is another one in the key of a trial, from what to what."""
     return [
         *_file_changes(old.files, new.files),
-        *_value_changes("", old.versions, new.versions),
-        *_value_changes("another Python: ", _merged(old.pythons), _merged(new.pythons)),
-        *_value_changes("", dict(_leaves(old.plan)), dict(_leaves(new.plan))),
+        *changed_values(old.versions, new.versions),
+        *changed_values(_merged(old.pythons), _merged(new.pythons), "another Python: "),
+        *changed_values(_named_leaves(old.plan), _named_leaves(new.plan)),
     ]
 
 
@@ -231,34 +229,12 @@ def _merged(versions: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: ", ".join(all_of) for name, all_of in found.items()}
 
 
-def _value_changes(begin: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for name in dict.fromkeys([*old, *new]):
-        was, now = (_text(side[name]) if name in side else "none" for side in (old, new))
-        if was != now:
-            # What is equal at the beginning is left out of long texts: it would hide the difference.
-            same = next((at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), 0)
-            cut = same - _BEFORE if max(len(was), len(now)) > _LONG and same > _BEFORE else 0
-            was, now = (f"…{text[cut:]}" if cut else text for text in (was, now))
-            yield f"{begin}{name}: {shortened(was)} → {shortened(now)}"
+def _named_leaves(plan: Any) -> dict[str, Any]:
+    """Key → each value of a plan. Files are left out: they are compared as files."""
+    return {key: _without_sums(value) for key, value in leaves(plan)}
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Key → each value of a plan, lists of plain values whole; parts of lists by their names, where they have some.
-
-    Files are left out: they are compared as files.
-    """
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from _leaves(item, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        for index, item in enumerate(value):
-            name = item.get("name", index) if isinstance(item, dict) else index
-            yield from _leaves(item, f"{path}.{name}")
-    elif isinstance(value, list):
-        yield path, [_FILE.sub(r"<\g<name>>", item) if isinstance(item, str) else item for item in value]
-    else:
-        yield path, _FILE.sub(r"<\g<name>>", value) if isinstance(value, str) else value
+def _without_sums(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_sums(item) for item in value]
+    return _FILE.sub(r"<\g<name>>", value) if isinstance(value, str) else value

@@ -1,0 +1,41 @@
+"""Which values of two plans differ, or of other JSON-like data, as text for people. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workflow.spec.suggest import shortened
+
+# Characters: a text that is longer is cut, and what is kept of it before the first difference.
+_LONG, _BEFORE = 40, 8
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Key → each value, lists of plain values whole; parts of lists by their names, where they have some."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from leaves(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value):
+            name = item.get("name", index) if isinstance(item, dict) else index
+            yield from leaves(item, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def changed_values(old: Mapping[str, Any], new: Mapping[str, Any], begin: str = "") -> Iterator[str]:
+    """`KEY: old → new` of each that differs."""
+    for name in dict.fromkeys([*old, *new]):
+        was, now = (_text(side[name]) if name in side else "none" for side in (old, new))
+        if was != now:
+            # What is equal at the beginning is left out of long texts: it would hide the difference.
+            same = next((at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), 0)
+            cut = same - _BEFORE if max(len(was), len(now)) > _LONG and same > _BEFORE else 0
+            was, now = (f"…{text[cut:]}" if cut else text for text in (was, now))
+            yield f"{begin}{name}: {shortened(was)} → {shortened(now)}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
