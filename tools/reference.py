@@ -73,9 +73,11 @@ profile or by `--set`, removes an expectation. [How-to](../how-to/performance-ga
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `compute_share`,
 `io_share` and `wait_share`, these divided by its `wall_s`; `load_s` and `load_rate`, the `io_s` and the `transfer_rate`
-of the slowest reader of the stream; `dropped`, the largest number of steps that a reader did not read; and
-`perceived_throughput`, which needs a `baseline`. Figures that are not known for every program need a program that uses
-`workflow.stage`, as all components do.
+of the slowest reader of the stream; `…_p50_s`, `…_p95_s` and `…_max_s`, the median, the 95th percentile and the largest
+of the times of single steps ([how they are counted](../explanation/statistics.md#within-a-run)); `…_imbalance`, the
+time of the slowest rank divided by that of the median rank; `dropped`, the largest number of steps that a reader did
+not read; and `perceived_throughput`, which needs a `baseline`. Figures that are not known for every program need a
+program that uses `workflow.stage`, as all components do.
 `stages.NAME.figures.X` is the number `X` in the `figures.json` that the program of the stage wrote into its working
 directory.
 """

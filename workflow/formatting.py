@@ -44,6 +44,11 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def fine_duration(seconds: float) -> str:
+    """Time with three figures also where it is short: `0.41 ms`, `3.21 s`."""
+    return f"{three_figures(seconds * 1e3)} ms" if 0 < seconds < 0.1 else duration(seconds)
+
+
 def percent(share: float | None) -> str:
     """A share of one: `93 %`. None is `-`."""
     return NOTHING if share is None else f"{share * 100:.0f} %"

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
+import numpy as np
 import pytest
 
 from tests.support.campaigns import TIMEOUT_S, CampaignFolder
@@ -306,6 +307,46 @@ def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
         times, counts = figures("source", "wall_s", trial=trial), figures("source", "bytes_out", trial=trial)
         expected = [count / (time - middle) for time, count in zip(times, counts, strict=True) if time > middle]
         assert result.values == pytest.approx(expected)
+
+
+def test_percentiles_over_the_steps_of_real_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the tables as in the records of the stages; over ranks nothing, as there is one."""
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: steps\noversubscribe: true\nstages:\n"
+        "  source: {component: synthetic, with: {bytes: 1 MB, steps: 12}, expect: {step_max_s: '< 1 min'}}\n"
+        "  sink: {component: 'null'}\nstreams:\n  data: {from: source, to: sink, via: bp5}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: steps\npipeline: pipeline.yaml\nrepetitions: 2\nwarmup: 0\nmetrics:\n"
+        "  step: stages.source.step_p95_s\n  write: streams.data.write_p50_s\n  load: streams.data.load_max_s\n"
+        "  balance: stages.source.compute_imbalance\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    outcome = run_campaign("campaign.yaml")
+    results, _ = report_campaign("steps")
+    values = {each.metric: each.values for each in results.results}
+    runs = sorted(outcome.directory.glob("runs/*-r*"))
+    assert len(runs) == 2
+
+    def seconds(run: Path, stage: str, *parts: str) -> list[float]:
+        lines = (run / "stages" / stage / "metrics.jsonl").read_text().splitlines()
+        steps = [line for line in map(json.loads, lines) if line["kind"] == "step"]
+        assert len(steps) == 12
+        return [sum(step[part] for part in parts) for step in steps]
+
+    known = {
+        "step": [float(np.percentile(seconds(run, "source", "compute_s", "io_s", "wait_s"), 95)) for run in runs],
+        "write": [float(np.median(seconds(run, "source", "io_s", "wait_s"))) for run in runs],
+        "load": [max(seconds(run, "sink", "io_s")) for run in runs],
+    }
+    for metric, expected in known.items():
+        assert values[metric] == pytest.approx(expected, abs=2e-6), metric
+    assert values["balance"] == [] and any("balance" in note for note in results.notes)
+    rows = list(csv.DictReader((outcome.directory / "table.csv").read_text().splitlines()))
+    assert [float(row["value"]) for row in rows if row["metric"] == "step"] == values["step"]
+    assert "write" in (outcome.directory / "tables.tex").read_text()
+    report = read_report(runs[0])
+    assert [(each.figure, each.state) for each in report.expectations] == [("stages.source.step_max_s", "met")]
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,20 @@ def check_metrics(lines: list[dict[str, Any]], engine: str, ranks: int, side: st
     assert (closed["steps"], closed["complete"], closed["error"]) == (STEPS, True, "")
     assert closed.get("ended") == (True if side == "read" else None)
     assert ended["compute_s"] >= 0
+    check_ranks(closed.get("ranks"), start)
     if side == "write":
         sizes = [sum(v.nbytes for v in expected(step).values() if not isinstance(v, str)) for step in range(STEPS)]
         assert [line["bytes"] for line in steps] == sizes
+
+
+def check_ranks(compared: dict[str, Any] | None, start: dict[str, Any]) -> None:
+    """The slowest rank beside the median one, where each rank opens the stream."""
+    assert (compared is not None) == start["parallel"]
+    if compared is not None:
+        assert compared["count"] == start["ranks"]
+        for spread in (compared["moving_s"], compared["compute_s"]):
+            assert spread["slowest"] >= spread["median"] > 0
+            assert 0 <= spread["rank"] < start["ranks"]
 
 
 # "alone": without workflow.stage. Only the ADIOS2 that `make adios2-mpi` builds then sends at once.

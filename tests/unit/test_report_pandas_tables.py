@@ -22,6 +22,9 @@ def test_tables_hold_what_the_report_says(tmp_path: Path) -> None:
     assert tables["stages"].loc["saxs", "compute_s"] == report.stage("saxs").compute_s
     assert tables["streams"].loc["atoms", "bytes"] == report.stream("atoms").bytes
     assert tables["readers"].loc[("pattern", "keep"), "steps"] == 41
+    times = report.stage("saxs").step_times
+    assert times is not None and tables["stages"].loc["saxs", "step_times_p95"] == times.p95
+    assert tables["streams"]["write_ranks_imbalance"].isna().all(), "no ranks were compared"
 
 
 def test_tables_of_a_run_that_never_started(tmp_path: Path) -> None:

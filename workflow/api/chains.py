@@ -128,7 +128,7 @@ def _why_not(before: Plan, part: PlannedPart) -> str:
 
 def lost_hosts(plan: Plan, state: RunState) -> list[str]:
     """The hosts that were lost in a run, or in the parts before it."""
-    earlier = None if plan.part is None else read_next_part(Path(plan.part.run))
+    earlier = None if plan.part is None or plan.part.is_reuse else read_next_part(Path(plan.part.run))
     known = [] if earlier is None else earlier.without
     return list(dict.fromkeys([*known, *(lost.host for lost in state.lost)]))
 

@@ -57,8 +57,8 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         RunError: the run goes on, has succeeded, cannot be read, or nothing of it can be used.
         SpecError: mistakes in the pipeline file.
     """
+    from workflow.plan.changed_values import changed_settings
     from workflow.plan.part_plan import to_part
-    from workflow.plan.plan_changes import changed_settings
     from workflow.plan.plan_model import PartPlan
     from workflow.run.cut import find_cut
     from workflow.run.reached import held_files, how_far, kept_streams, unused_states
@@ -73,7 +73,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     before = read_filled_plan(directory)
     if not has_started(directory):
         text = f"{directory.name} has not been started"
-        if before.part is None:
+        if before.part is None or before.part.is_reuse:
             raise RunError(text, "start it: `wf run`")
         waits = f"wait for its job: wf watch {directory.name}, or end it: wf cancel {directory.name}"
         soon = f"unless it is just being started, it does not count any more in {START_S:.0f} s: then try again"
@@ -96,7 +96,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         text = f"nothing of {directory.name} can be used: all stages would begin with the first step"
         raise RunError(text + (f": {why}" if why else ""), f"run it again: `wf run {before.pipeline_file}`")
     part = PartPlan(
-        number=2 if before.part is None else before.part.number + 1,
+        number=before.part_number + 1,
         run=str(directory),
         states=dict(cut.states),
         unused=unused,

@@ -149,6 +149,24 @@ def check_portable_option(portable: bool, as_json: bool, others: bool) -> None:
         raise click.UsageError("--portable is a form of the whole plan as JSON: use `wf plan --json --portable`")
 
 
+def reuse_option(function: F) -> F:
+    """`--reuse [RUN]`: the verb gets `reuse`, "" without a name."""
+
+    def checked(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+        if given and Path(given).is_file():
+            raise click.UsageError(f"--reuse takes the name of a run: write it last, `{given} --reuse`")
+        return given
+
+    about = (
+        "Do not run stages that have not changed: link their files from this run (default: the newest run of the "
+        "pipeline that has succeeded)"
+    )
+    return click.option(
+        "--reuse", is_flag=False, flag_value="", metavar="[RUN]", callback=checked, shell_complete=complete_run,
+        help=about,
+    )(function)  # fmt: skip
+
+
 def tag_option(text: str) -> Callable[[F], F]:
     """`--tag T`, which may be repeated: the verb gets `tags`."""
 

@@ -17,6 +17,7 @@ from workflow.cli.options import (
     check_strategy_options,
     json_option,
     pipeline_options,
+    reuse_option,
     run_argument,
     strategy_options,
     tag_option,
@@ -25,6 +26,7 @@ from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, RunError, Severity
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
+    from workflow.api.reuses import PlannedReuse
     from workflow.api.runs import PlannedRun
     from workflow.plan.plan_model import Plan
     from workflow.site.site_model import Site
@@ -129,6 +131,7 @@ def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
 )
 @click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
 @strategy_options
+@reuse_option
 @click.option("--wide", is_flag=True, help="Show everything, including engine parameters, environment and launch lines")
 def plan(
     given: GivenPipeline,
@@ -139,6 +142,7 @@ def plan(
     strategies: str | None,
     blocks: str | None,
     shape: str | None,
+    reuse: str | None,
     wide: bool,
 ) -> None:
     """Show what a run would start, and how; start nothing.
@@ -155,6 +159,12 @@ def plan(
         click.echo(portable_plan(loaded), nl=False)
         return
     planned = plan_run(loaded)
+    reused = None
+    if reuse is not None:
+        from workflow.api.reuses import plan_reuse
+
+        reused = plan_reuse(planned, reuse or None)
+        planned = reused.planned
     decided, site = planned.plan, planned.site
     if job_script:
         _print_job_script(decided, site)
@@ -181,6 +191,8 @@ def plan(
         console, origins = make_output(wide=wide), planned.pipeline.origins
         found = preflight(planned.pipeline, decided, site)
         show_plan(decided, console, [each for each in found if each not in loaded.warnings], whole=wide)
+        if reused is not None:
+            click.echo(_reuse_text(reused))
         # What is missing here is not missing where the plan may be executed: the plan is good.
         show_messages([*_with_level("warning", found), *located(decided.advice, origins)], console)
         try:
@@ -218,6 +230,7 @@ def _print_job_script(plan: Plan, site: Site) -> None:
 @click.option("--detach", "-d", is_flag=True, help="Return once the run has started; it continues without a terminal")
 @click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
 @tag_option("Add this tag to the run: `wf runs --tag TAG` lists it (repeatable)")
+@reuse_option
 def run(
     given: GivenPipeline,
     run_dir: Path | None,
@@ -226,6 +239,7 @@ def run(
     detach: bool,
     no_probe: bool,
     tags: tuple[str, ...],
+    reuse: str | None,
 ) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
@@ -240,10 +254,38 @@ def run(
     if no_probe:
         given = given._replace(sets=(*given.sets, "proof=off"))
     planned = plan_run(given.load())
+    if reuse is not None:
+        planned = _with_reuse(planned, reuse, run_dir, dry_run)
     if dry_run:
         click.echo(planned.plan.to_json(), nl=False)
         return
     _run_planned(planned, run_dir, tags, quiet=quiet, detach=detach)
+
+
+def _with_reuse(planned: PlannedRun, run: str, run_dir: Path | None, dry_run: bool) -> PlannedRun:
+    """The same with what is re-used of an earlier run. Says what that is; of a dry run the plan says it."""
+    from workflow.api.reuses import plan_reuse
+
+    reused = plan_reuse(planned, run or None)
+    part = reused.planned.plan.part
+    if part is not None and run_dir is not None:
+        _check_beside(run_dir, Path(part.run))
+    click.echo(_reuse_text(reused), err=dry_run)
+    return reused.planned
+
+
+def _reuse_text(reused: PlannedReuse) -> str:
+    from workflow.report.show.part_table import reuse_text
+
+    return reuse_text(None if reused.run is None else reused.run.name, reused.reasons)
+
+
+def _check_beside(run_dir: Path, other: Path) -> None:
+    """Raise RunError where a run would have links to one in another folder."""
+    folder = other.resolve().parent
+    if run_dir.resolve().parent != folder:
+        text = f"{run_dir} is not in the folder of {other.name}: the files of a part are links to those before it"
+        raise RunError(text, f"use a name there: --run-dir {folder / run_dir.name}")
 
 
 def _run_planned(
@@ -301,10 +343,8 @@ def resume(
     if awaits_next_part(newest):
         text = f"the job of {newest.name} is about to submit the next part"
         raise RunError(text, f"wait for it: wf watch {newest.name}; or end it: wf cancel {newest.name}")
-    folder = newest.resolve().parent
-    if run_dir is not None and run_dir.resolve().parent != folder:
-        text = f"{run_dir} is not in the folder of {newest.name}: the files of a part are links to those before it"
-        raise RunError(text, f"use a name there: --run-dir {folder / run_dir.name}")
+    if run_dir is not None:
+        _check_beside(run_dir, newest)
     part = plan_part(newest, sets=sets)
     own = [stage.name for stage in part.planned.plan.stages if stage.component is None]
     if dry_run or not quiet:

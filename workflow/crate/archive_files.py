@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,18 +112,25 @@ def add_files(
             contents.files.append(ArchivedFile(name, path, length, digest))
 
 
-def add_tree(contents: ArchiveContents, name: str, path: Path, secrets: Mapping[str, str], largest: int | None) -> None:
+def add_tree(
+    contents: ArchiveContents,
+    name: str,
+    path: Path,
+    secrets: Mapping[str, str],
+    largest: int | None,
+    own: Collection[Path] = (),
+) -> None:
     """Take a file, or all files below a directory, into the archive.
 
-    Links below it are left out and listed, but for those of a BP file that joins the parts of a run: what they point to
-    is its data.
+    Links below it are left out and listed, but for `own`, and those of a BP file that joins the parts of a run: what
+    they point to is its data.
     """
     if not path.is_dir():
         if path.exists():
             add_files(contents, [(name, path)], secrets, largest)
         return
     found = sorted(path.rglob("*"))
-    links = {each for each in found if each.is_symlink() and not is_joined(each.parent)}
+    links = {each for each in found if each.is_symlink() and each not in own and not is_joined(each.parent)}
     contents.left_out += [LeftOut(str(each), None, "it is a link") for each in sorted(links)]
     names = ((f"{name}/{each.relative_to(path).as_posix()}", each) for each in found if each not in links)
     add_files(contents, (pair for pair in names if pair[1].is_file()), secrets, largest)

@@ -45,7 +45,7 @@ from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
 from workflow.redaction import SecretMissingError, clean_text, read_secrets, secret_values
-from workflow.run.records.run_directory import written_data
+from workflow.run.records.run_directory import reused_files, written_data
 
 NO_LICENSE = "No license was stated. Ask whoever made this archive."
 
@@ -114,10 +114,10 @@ def add_data(
     contents: ArchiveContents, run_dir: Path, name: str, secrets: Mapping[str, str], options: ArchiveOptions
 ) -> list[str]:
     """Take what the stages of a run wrote, or list it as left out; returns the names in the archive."""
-    before = len(contents.files)
+    before, reused = len(contents.files), reused_files(run_dir)
     for path in sorted(written_data(run_dir)):
         if options.data:
-            add_tree(contents, f"{name}/{path.relative_to(run_dir).as_posix()}", path, secrets, None)
+            add_tree(contents, f"{name}/{path.relative_to(run_dir).as_posix()}", path, secrets, None, reused)
         else:
             contents.left_out.append(LeftOut(str(path.relative_to(run_dir)), _total(path), "--data takes it along"))
     return [each.name for each in contents.files[before:]]

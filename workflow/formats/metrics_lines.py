@@ -9,14 +9,15 @@ The supervisor and the report read them. `metrics.jsonl` is only appended to; `k
 | step | stream, side, step, bytes, wait_s, io_s, compute_s: one step, at its end |
 | steps | the same of the last of `count` steps, `since` the end of the one before them: their sums |
 | error | stream, type, error |
-| close | stream, side, steps, complete, error; of a reader also ended; bytes of each line that had none |
+| close | stream, side, steps, complete, error; of a reader also ended; bytes of each line that had none; ranks |
 | compressed, accuracy | stream, side, and what compression did |
 | lost | lines: so many could not be written |
 | end | compute_s after the last stream call |
 
 The first `FULL_STEPS` steps of an end have a line each; those that follow share lines at intervals that grow with the
 time: the file grows by `1 / INTERVAL_SHARE` lines whenever that time becomes e times as long. `bytes` is null while
-only all ranks together know it.
+only all ranks together know it. `ranks`, where each rank opened the stream: count, and of moving_s, this end's, and of
+compute_s, the whole stage's until then, {median, slowest, rank}.
 
 `progress.jsonl` has one line per end of a stream, of constant length, which is written anew at each step that has no
 line of its own in `metrics.jsonl`, at an error of that file, and when the end is closed: kind `total`, stream, side,

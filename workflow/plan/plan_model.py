@@ -373,11 +373,13 @@ class PiecePlan(PlanPart):
 
 
 class PartPlan(PlanPart):
-    """The run goes on where an earlier one has ended: what there is of it already."""
+    """The run goes on where an earlier one has ended, or re-uses files of one: what there is of it already."""
 
-    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "changed")
-    number: int = Field(description="of this part, counted from 1, the run with which all began")
-    run: str = Field(description="the directory of the part before")
+    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "changed", "linked")
+    number: int = Field(
+        description="of this part, counted from 1, the run with which all began; such a run has only re-used files"
+    )
+    run: str = Field(description="the directory of the part before, or of the run whose files are re-used")
     states: dict[str, str] = Field(
         {}, description="stage → what it has saved, a file in an earlier part, from which it goes on"
     )
@@ -390,7 +392,16 @@ class PartPlan(PlanPart):
     pieces: dict[str, list[PiecePlan]] = Field(
         description="file, relative to the run directory → what earlier parts hold of it, in the order of its steps"
     )
-    changed: list[str] = Field(default_factory=list, description="settings that the part before had otherwise")
+    changed: list[str] = Field([], description="settings that the part before had otherwise")
+    linked: dict[str, str] = Field(
+        {},
+        description="other file of a stage that is re-used, relative to the run directory → the file to which it links",
+    )
+
+    @property
+    def is_reuse(self) -> bool:
+        """Whether the run goes on with no other: stages that are not `finished` begin with their first step."""
+        return self.number == 1
 
 
 class Plan(PlanPart):

@@ -141,8 +141,9 @@ def _sum(version: _Version) -> str:
     return _known[version]
 
 
-# Their texts are for people, are filled in elsewhere, or name the pipeline file, which has a role of its own.
-NOT_NAMES = {"pipeline_file", "params", "reasons", "advice", "expectations"}
+# Their texts are for people, are filled in elsewhere, or name the pipeline file, which has a role of its own, or what
+# earlier runs have written: nothing that the user gave.
+NOT_NAMES = {"pipeline_file", "params", "reasons", "advice", "expectations", "part"}
 
 
 @dataclass(frozen=True)

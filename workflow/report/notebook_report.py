@@ -16,7 +16,7 @@ from workflow.errors import WfError
 from workflow.formatting import moment
 from workflow.installation import install_command
 from workflow.report.read.run_records import SUFFIX, read_records
-from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
+from workflow.report.report_model import RankSpread, ReaderPart, Report, StagePart, StepTimes, StreamPart
 from workflow.report.show.report_tables import expectation_table, stage_table, stream_table
 from workflow.report.show.run_in_words import compression_lines, fault_text, last_lines, limit_lines, summary
 from workflow.run.records.find_runs import find_run
@@ -63,18 +63,19 @@ class RunReport(Report):
 
 
 def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
-    """`stages` (by stage), `streams` (by stream), `readers` (by stream and stage); columns as in the report.
+    """`stages` (by stage), `streams` (by stream), `readers` (by stream and stage); columns as in the report, those of
+    steps and ranks as `step_times_p95`.
 
     Raises:
         WfError: pandas is not installed.
     """
     frame = _pandas().DataFrame
-    stages = [stage.model_dump(exclude={"last_lines"}) for stage in report.stages]
-    streams = [stream.model_dump(exclude={"readers", "parameters"}) for stream in report.streams]
-    readers = [{"stream": each.name} | reader.model_dump() for each in report.streams for reader in each.readers]
+    stages = [_cells(stage) for stage in report.stages]
+    streams = [_cells(stream) for stream in report.streams]
+    readers = [{"stream": each.name} | _cells(reader) for each in report.streams for reader in each.readers]
     return {
-        "stages": frame(stages, columns=_columns(StagePart, "last_lines")).set_index("name"),
-        "streams": frame(streams, columns=_columns(StreamPart, "readers", "parameters")).set_index("name"),
+        "stages": frame(stages, columns=_columns(StagePart)).set_index("name"),
+        "streams": frame(streams, columns=_columns(StreamPart)).set_index("name"),
         "readers": frame(readers, columns=["stream", *_columns(ReaderPart)]).set_index(["stream", "stage"]),
     }
 
@@ -99,8 +100,29 @@ def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     return _pandas().DataFrame(rows, columns=columns)
 
 
-def _columns(part: type[StagePart | StreamPart | ReaderPart], *without: str) -> list[str]:
-    return [name for name in part.model_fields if name not in without]
+# Fields that have fields themselves; those that are tables of their own, or long texts.
+_INNER: dict[str, type[StepTimes | RankSpread]] = {
+    **dict.fromkeys(("step_times", "write_times", "load_times"), StepTimes),
+    **dict.fromkeys(("compute_ranks", "write_ranks", "load_ranks"), RankSpread),
+}
+_WITHOUT = {"last_lines", "readers", "parameters"}
+
+
+def _columns(part: type[StagePart | StreamPart | ReaderPart]) -> list[str]:
+    names = [name for name in part.model_fields if name not in _WITHOUT]
+    return [column for name in names for column in _inner_columns(name) or [name]]
+
+
+def _inner_columns(name: str) -> list[str]:
+    return [f"{name}_{field}" for field in _INNER[name].model_fields] if name in _INNER else []
+
+
+def _cells(part: StagePart | StreamPart | ReaderPart) -> dict[str, Any]:
+    cells = part.model_dump(exclude=_WITHOUT)
+    for name in _INNER.keys() & cells.keys():
+        inner = cells.pop(name) or {}
+        cells |= {f"{name}_{field}": value for field, value in inner.items()}
+    return cells
 
 
 def _pandas() -> Any:

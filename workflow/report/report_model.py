@@ -96,6 +96,29 @@ class RunLine(ReportPart):
     goes_on_with: str = Field("", description="the run of which it is the next part")
 
 
+class StepTimes(ReportPart):
+    """Seconds per step, over the steps of a run; between two measured values it is interpolated.
+
+    Known where each step has a record of its own: of up to 1000 steps of each stream.
+    """
+
+    p50: Real = Field(description="median")
+    p95: Real = Field(description="95 % of the steps took no longer")
+    max: Real = Field(description="of the slowest step")
+
+
+class RankSpread(ReportPart):
+    """Seconds over all steps of the median rank and of the slowest one.
+
+    Known of several ranks that each open the stream, with an ADIOS2 built with MPI.
+    """
+
+    median: Real
+    slowest: Real
+    rank: int = Field(description="number of the slowest rank")
+    imbalance: Real | None = Field(description="slowest ÷ median; None: the median is 0")
+
+
 class StagePart(ReportPart):
     """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end).
 
@@ -130,6 +153,12 @@ class StagePart(ReportPart):
     steps_out: int | None = None
     bytes_in: int | None = None
     bytes_out: int | None = None
+    step_times: StepTimes | None = Field(
+        None, description="computing, moving data and waiting, from one step to the next"
+    )
+    compute_ranks: RankSpread | None = Field(
+        None, description="the ranks' computing, until the last stream that they were compared on was closed"
+    )
     overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
     observed: Literal["metrics", "evidence"] = "metrics"
     figures: dict[str, float] = Field({}, description="figures that the program measured itself, from its figures.json")
@@ -178,6 +207,8 @@ class ReaderPart(ReportPart):
     bytes: int | None
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="time spent waiting in begin_step for the writer's next step")
+    load_times: StepTimes | None = Field(None, description="io_s of each step")
+    load_ranks: RankSpread | None = Field(None, description="the ranks' io_s")
     throughput: Real | None = Field(None, description="bytes ÷ time from opening the stream to its close or last step")
     transfer_rate: Real | None = Field(None, description="bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
@@ -217,6 +248,8 @@ class StreamPart(ReportPart):
     unread: list[str] = Field([], description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")
+    write_times: StepTimes | None = Field(None, description="io_s + wait_s of each step of the writer")
+    write_ranks: RankSpread | None = Field(None, description="the io_s + wait_s of the writer's ranks")
     throughput: Real | None = Field(
         None, description="bytes ÷ time of the stream: from its opening by the writer to its close or last step"
     )

@@ -50,7 +50,7 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
     saves its state begins at the newest one that fits.
     """
     from_start = any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None)
-    if from_start and state.plan.part is None:
+    if from_start and (state.plan.part is None or state.plan.part.is_reuse):
         return Beginning()
     members = [_member(run_dir, state, name) for name in stages]
     if from_start:

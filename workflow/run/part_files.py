@@ -67,9 +67,9 @@ def in_run(path: str) -> str:
 
 
 def parts_before(part: PartPlan) -> Iterator[Path]:
-    """The directories of the parts before this one, the newest first."""
+    """The directories of the parts before this one, the newest first; not that of a run that was only re-used."""
     record: PartRecord | None = PartRecord(part.number, part.run)
-    while record is not None:
+    while record is not None and record.number > 1:
         yield Path(record.run)
         record = read_part(Path(record.run))
 
@@ -88,6 +88,16 @@ def link_states(run_dir: Path, plan: Plan, part: PartPlan) -> None:
         shared = next((path for each in parts_before(part) if (path := each / place).exists()), None)
         if shared is not None and stage.name not in part.finished and any(end.first_step for end in stage.ends):
             shutil.copyfile(shared, run_dir / place)
+
+
+def link_reused(run_dir: Path, part: PartPlan) -> None:
+    """Put links in the places of the other files of stages that are re-used. Raises OSError."""
+    for name, path in part.linked.items():
+        place = run_dir / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(place):
+            # The folder of both runs may be moved.
+            place.symlink_to(os.path.relpath(path, place.parent))
 
 
 def join_earlier(run_dir: Path, plan: Plan, part: PartPlan) -> None:

@@ -15,7 +15,8 @@ PART_FILE = "part.json"
 
 @dataclass(frozen=True)
 class PartRecord:
-    """`number`: of the part, from 2 on; `run`: the directory of the part before."""
+    """`number`: of the part, from 2 on; `run`: the directory of the part before. 1: the run goes on with no other, and
+    re-uses files of that one."""
 
     number: int
     run: str

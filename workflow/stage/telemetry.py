@@ -159,6 +159,7 @@ class Metrics:
         """A step is finished. `nbytes` is None while only all ranks together know it."""
         compute_s = self.take_computing()
         if self._lines is None:
+            self._end(stream, side).total.add(nbytes, wait_s, io_s, compute_s)
             return
         end, t = self._end(stream, side), time.time()
         end.waits = False
@@ -177,10 +178,26 @@ class Metrics:
             self._flush(end, t)
         self._put_totals(end, t)
 
+    def spent(self, stream: str, side: Side) -> tuple[float, float]:
+        """Seconds of this rank: moving the data of all steps of an end, of a writer with its waiting; and computing,
+        of the whole stage, until now."""
+        total = self._end(stream, side).total
+        moving = total.io_s + (total.wait_s if side == "write" else 0.0)
+        return moving, sum(end.total.compute_s for end in self._ends.values()) + self._computing
+
     def close(
-        self, stream: str, side: Side, *, steps: int, error: str, nbytes: Sequence[int] | None = None, **more: bool
+        self,
+        stream: str,
+        side: Side,
+        *,
+        steps: int,
+        error: str,
+        nbytes: Sequence[int] | None = None,
+        ranks: dict[str, Any] | None = None,
+        **more: bool,
     ) -> None:
-        """An end is closed; `error` marks it as left incomplete. `nbytes`: of each step, where they were not known."""
+        """An end is closed; `error` marks it as left incomplete. `nbytes`: of each step, where they were not known;
+        `ranks`: from `rank_times`."""
         if self._lines is None:
             return
         end, t = self._end(stream, side), time.time()
@@ -190,6 +207,8 @@ class Metrics:
         if nbytes is not None:
             known["bytes"] = _sums_by_line(nbytes, end.unknown)
             end.total.bytes = sum(nbytes)
+        if ranks is not None:
+            known["ranks"] = ranks
         self.write("close", stream=stream, side=side, steps=steps, complete=not error, error=error, **more, **known)
         end.complete = not error
         self._put_totals(end, t)

@@ -19,7 +19,7 @@ from typing import Any
 
 from workflow.campaign.ledger import History, TrialContent
 from workflow.formatting import plural
-from workflow.plan.plan_changes import leaves, value_changes
+from workflow.plan.changed_values import changed_values, leaves
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
@@ -167,9 +167,9 @@ def key_changes(old: TrialContent, new: TrialContent) -> list[str]:
     """What is another one in the key of a trial, from what to what."""
     return [
         *_file_changes(old.files, new.files),
-        *value_changes("", old.versions, new.versions),
-        *value_changes("another Python: ", _merged(old.pythons), _merged(new.pythons)),
-        *value_changes("", _without_sums(old.plan), _without_sums(new.plan)),
+        *changed_values(old.versions, new.versions),
+        *changed_values(_merged(old.pythons), _merged(new.pythons), "another Python: "),
+        *changed_values(_named_leaves(old.plan), _named_leaves(new.plan)),
     ]
 
 
@@ -229,12 +229,12 @@ def _merged(versions: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: ", ".join(all_of) for name, all_of in found.items()}
 
 
-def _without_sums(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Key → each value of a plan; files without their contents: they are compared as files."""
-    return {path: _without_sum(value) for path, value in leaves(plan)}
+def _named_leaves(plan: Any) -> dict[str, Any]:
+    """Key → each value of a plan. Files are left out: they are compared as files."""
+    return {key: _without_sums(value) for key, value in leaves(plan)}
 
 
-def _without_sum(value: Any) -> Any:
+def _without_sums(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_sum(item) for item in value]
+        return [_without_sums(item) for item in value]
     return _FILE.sub(r"<\g<name>>", value) if isinstance(value, str) else value

@@ -25,7 +25,7 @@ from workflow.campaign.results.samples import Measured
 from workflow.campaign.statistics import Test
 from workflow.campaign.verdicts import Decision
 from workflow.errors import WfError
-from workflow.formatting import NOTHING, duration, moment, plural, rate, size, three_figures
+from workflow.formatting import NOTHING, duration, fine_duration, moment, plural, rate, size, three_figures
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
 from workflow.report.show.text_table import (
@@ -61,7 +61,8 @@ def metric_text(value: float | None, unit: str) -> str:
     if value is None:
         return NOTHING
     texts: dict[str, Callable[[float], str]] = {
-        "s": _seconds,
+        # Trials differ by parts of a millisecond.
+        "s": fine_duration,
         "B": size,
         "B/s": rate,
         "steps": _count,
@@ -248,11 +249,6 @@ def _interval(result: TrialResult, unit: str) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
-
-
-def _seconds(value: float) -> str:
-    """Three figures of short times too: trials differ by parts of a millisecond."""
-    return f"{three_figures(value * 1e3)} ms" if 0 < value < 0.1 else duration(value)
 
 
 def _step_rate(value: float) -> str:

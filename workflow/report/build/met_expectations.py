@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workflow.errors import EXIT_VIOLATED
 from workflow.plan.plan_model import ExpectationPlan
-from workflow.report.report_model import ExpectationPart, ExpectationState, Report, StagePart, StreamPart
+from workflow.report.report_model import (
+    ExpectationPart,
+    ExpectationState,
+    RankSpread,
+    Report,
+    StagePart,
+    StepTimes,
+    StreamPart,
+)
 from workflow.report_figures import OWN, RUN, STAGE, STREAM
 from workflow.spec.expectations import COMPARATORS
 
@@ -30,6 +38,10 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
         case "step_s":
             parts, steps = (stage.compute_s, stage.io_s, stage.wait_s), max(stage.steps_out or 0, stage.steps_in or 0)
             return sum(part or 0.0 for part in parts) / steps if steps and stage.compute_s is not None else None
+        case "step_p50_s" | "step_p95_s" | "step_max_s":
+            return _of_steps(stage.step_times, field)
+        case "compute_imbalance":
+            return _imbalance(stage.compute_ranks)
         case "compute_share":
             return stage.share("compute")
         case "io_share":
@@ -43,8 +55,16 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
 def _stream_figure(stream: StreamPart, field: str) -> float | None:
     """A field of the report; of its readers, that of the slowest, or of the one that dropped most."""
     match field:
+        case "write_p50_s" | "write_p95_s" | "write_max_s":
+            return _of_steps(stream.write_times, field)
+        case "write_imbalance":
+            return _imbalance(stream.write_ranks)
         case "load_s":
-            return max((each.io_s for each in stream.readers if each.io_s is not None), default=None)
+            return _largest(each.io_s for each in stream.readers)
+        case "load_p50_s" | "load_p95_s" | "load_max_s":
+            return _largest(_of_steps(each.load_times, field) for each in stream.readers)
+        case "load_imbalance":
+            return _largest(_imbalance(each.load_ranks) for each in stream.readers)
         case "load_rate":
             return min((each.transfer_rate for each in stream.readers if each.transfer_rate is not None), default=None)
         case "dropped":
@@ -53,6 +73,21 @@ def _stream_figure(stream: StreamPart, field: str) -> float | None:
             return max(known) if known and len(known) == len(counts) else None
     value: float | None = getattr(stream, field)
     return value
+
+
+def _of_steps(times: StepTimes | None, field: str) -> float | None:
+    """The value of `NAME_p95_s` and so on."""
+    value: float | None = getattr(times, field.split("_")[1], None)
+    return value
+
+
+def _imbalance(ranks: RankSpread | None) -> float | None:
+    return None if ranks is None else ranks.imbalance
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    """Of the values that are known."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def with_expectations(

@@ -248,6 +248,8 @@ def part_notes(records: Records) -> list[str]:
 def _begin_of_part(plan: Plan) -> list[str]:
     if (part := plan.part) is None:
         return []
+    if part.is_reuse:
+        return [f"{listing(list(part.finished))}: not run, but re-used from {PurePath(part.run).name}"]
     firsts: dict[int, list[str]] = {}
     for name, step in first_steps(plan).items():
         if step is not None:

@@ -14,6 +14,7 @@ from typing import Literal
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
+from workflow.report.build.step_times import rank_spread, times_of_end, times_of_stage
 from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_metrics import StageMetrics, StepRecord, number_of_steps
@@ -42,6 +43,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         started=seen.first_started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
         ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
         steps_in=steps_in, steps_out=steps_out, bytes_in=bytes_in, bytes_out=bytes_out,
+        step_times=times_of_stage(metrics), compute_ranks=rank_spread(metrics.computing_ranks),
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
         observed=plan.observed, figures=records.own_figures.get(plan.name, {}), last_lines=last_lines, **spent,
     )  # fmt: skip
@@ -134,6 +136,8 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
         bytes_are=_bytes_are(volume, readers, records),
         stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
+        write_times=times_of_end(own, lambda step: step.io_s + step.wait_s),
+        write_ranks=rank_spread(metrics.moving_ranks.get((plan.name, "write"))),
         throughput=throughput(moved, opened, last),
         transfer_rate=transfer_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
         complete=closed.complete if closed else _complete(seen),
@@ -157,6 +161,8 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
     opened, last = time_of_stream(plan.name, "read", metrics, seen)
     return ReaderPart(
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
+        load_times=times_of_end(own, lambda step: step.io_s),
+        load_ranks=rank_spread(metrics.moving_ranks.get((plan.name, "read"))),
         throughput=throughput(volume, opened, last), transfer_rate=transfer_rate(volume, io_s),
         dropped=dropped,
         lost=records.state.untaken(plan.name, name),

@@ -34,6 +34,7 @@ from workflow.report.show.report_tables import (
     expectations_text,
     explain_columns,
     placement_tables,
+    spread_table,
     stage_table,
     stream_table,
 )
@@ -115,6 +116,7 @@ def make_html(records: Records, report: Report) -> str:
         node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),
         stage_shares=explain_columns(),
+        spread_table=spread_table(report),
         forecast_table=measured_table(report.forecast),
         forecast_off=off_text(report),
         placement_tables=placement_tables(read_proof(records.run_dir)),

@@ -13,7 +13,7 @@ from workflow.formatting import duration
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.control.lease import may_be_written
-from workflow.run.records.find_runs import following_part
+from workflow.run.records.find_runs import linking_runs
 from workflow.run.records.run_directory import PLAN_FILE
 from workflow.run.records.run_removal import RunContents, find_inside, look_into
 
@@ -73,8 +73,10 @@ def _find(run_dir: Path, line: RunLine, campaign_file: str) -> FoundRun:
         stays = _NOT_ENDED[line.state].format(name=run_dir.name)
     elif may_be_written(run_dir):
         stays = "its supervisor may still write the report"
-    elif next_part := following_part(run_dir):
-        stays = f"{next_part.name} goes on with it, and has links to its data"
+    elif linking := linking_runs(run_dir):
+        path, record = linking[-1]
+        verb = "goes on with it" if record.number > 1 else "re-uses it"
+        stays = f"{path.name} {verb}, and has links to its data"
     elif contents is None:
         stays = "not all of it can be read"
     else:

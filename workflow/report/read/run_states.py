@@ -82,7 +82,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
-        goes_on_with="" if part is None else Path(part.run).name,
+        goes_on_with=Path(part.run).name if part is not None and part.number > 1 else "",
     )
 
 

@@ -51,6 +51,15 @@ class CloseRecord:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """Seconds of the middle rank and of the slowest one, and which that is."""
+
+    median_s: float
+    slowest_s: float
+    rank: int
+
+
 @dataclass
 class StageMetrics:
     """All that one stage recorded. Empty but for `exists=False` when it recorded nothing."""
@@ -63,6 +72,8 @@ class StageMetrics:
     closed: dict[EndOfStream, CloseRecord] = field(default_factory=dict)
     accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
     compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
+    moving_ranks: dict[EndOfStream, RankTimes] = field(default_factory=dict)  # where each rank opened the stream
+    computing_ranks: RankTimes | None = None  # until the last of those was closed
     compute_after_s: float = 0.0  # after the last stream call, until `ended`
     ended: float | None = None  # Unix s; None: it left no last line
     unreadable: int = 0
@@ -114,7 +125,7 @@ def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMe
     """The metrics of all attempts of a stage as one: (where it begins its streams, its metrics) of each, in order.
 
     Of steps that a later attempt has done again only the later record stays. A stream is opened by the first attempt,
-    and closed by the last one.
+    and closed by the last one. What the ranks took in all attempts is not known.
     """
     joined, steps = StageMetrics(exists=any(part.exists for _, part in attempts)), list[StepRecord]()
     for first, part in attempts:
@@ -157,6 +168,9 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             sizes = iter(record.get("bytes", []))
             for step in metrics.of(*end_of(record))[metrics._reopened.get(end_of(record), 0) :]:
                 step.bytes = next(sizes, None) if step.bytes is None else step.bytes
+            if "ranks" in record:
+                metrics.moving_ranks[end_of(record)] = _to_rank_times(record["ranks"]["moving_s"])
+                metrics.computing_ranks = _to_rank_times(record["ranks"]["compute_s"])
         case "accuracy":
             found = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
             found["largest"] = None if math.isinf(found["largest"]) else found["largest"]
@@ -175,6 +189,10 @@ def _to_step(record: dict[str, Any]) -> StepRecord:
     wait_s, io_s, compute_s = (_number(record[key]) for key in ("wait_s", "io_s", "compute_s"))
     nbytes = None if record["bytes"] is None else int(record["bytes"])
     return StepRecord(stream, side, int(record["step"]), _number(record["t"]), nbytes, wait_s, io_s, compute_s)
+
+
+def _to_rank_times(found: dict[str, Any]) -> RankTimes:
+    return RankTimes(_number(found["median"]), _number(found["slowest"]), int(found["rank"]))
 
 
 def _add_step(metrics: StageMetrics, step: StepRecord) -> None:

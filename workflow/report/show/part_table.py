@@ -1,4 +1,4 @@
-"""Where the stages of the next part of a run begin, for people."""
+"""Where the stages of the next part of a run begin, and which stages are re-used, for people."""
 
 from __future__ import annotations
 
@@ -31,3 +31,12 @@ def planned_part_text(part: PartPlan, cut: Cut, reached: Mapping[str, int], own:
     if unsaved:
         text += f"\nnote: {listing(unsaved)} saved no state: what it writes of a step must depend on that step alone"
     return text
+
+
+def reuse_text(run: str | None, reasons: Mapping[str, str]) -> str:
+    """What is re-used of an earlier run, and why each other stage runs. `run`: its name; None: there is none."""
+    if run is None:
+        return "no run of this pipeline has succeeded yet: all stages run"
+    width = max(len(name) for name in reasons)
+    lines = [f"  {name:{width}}  {f'runs: {why}' if why else 're-used'}" for name, why in reasons.items()]
+    return "\n".join([f"with the files of {run}:", *lines])

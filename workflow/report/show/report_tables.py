@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import Problem
-from workflow.formatting import NOTHING, duration, number, percent, plural, rate, size, three_figures
+from workflow.formatting import NOTHING, duration, fine_duration, number, percent, plural, rate, size, three_figures
 from workflow.report.show.text_table import (
     EVERYWHERE,
     PAGE,
@@ -27,7 +27,16 @@ from workflow.report.show.text_table import (
 if TYPE_CHECKING:
     from workflow.plan.plan_model import ExpectationPlan, Plan, StreamPlan
     from workflow.report.read.run_records import ProofTables, RanksOnNode, StreamResult
-    from workflow.report.report_model import Activity, ExpectationPart, ReaderPart, Report, StagePart, StreamPart
+    from workflow.report.report_model import (
+        Activity,
+        ExpectationPart,
+        RankSpread,
+        ReaderPart,
+        Report,
+        StagePart,
+        StepTimes,
+        StreamPart,
+    )
 
 
 def exit_text(stage: StagePart) -> str:
@@ -157,6 +166,46 @@ def stream_table(report: Report, view: View) -> Table:
         for place, reader in enumerate(stream.readers)
     ]
     return make_table(STREAM_COLUMNS, rows, view)
+
+
+class SpreadRow(NamedTuple):
+    """How what a stage did differed from step to step, and from rank to rank."""
+
+    stage: str
+    what: str
+    steps: StepTimes | None
+    ranks: RankSpread | None
+
+
+def imbalance_text(row: SpreadRow) -> str:
+    """`1.25 (rank 3)`: how much longer than the median rank the slowest one took, and which that is."""
+    if row.ranks is None or row.ranks.imbalance is None:
+        return NOTHING
+    return f"{three_figures(row.ranks.imbalance)} (rank {row.ranks.rank})"
+
+
+SPREAD_COLUMNS: list[Column[SpreadRow]] = [
+    text_column("stage", lambda row: row.stage),
+    text_column("time of a step", lambda row: row.what),
+    number_column("median", lambda row: NOTHING if row.steps is None else fine_duration(row.steps.p50)),
+    number_column("95 %", lambda row: NOTHING if row.steps is None else fine_duration(row.steps.p95)),
+    number_column("slowest", lambda row: NOTHING if row.steps is None else fine_duration(row.steps.max)),
+    number_column("slowest rank ÷ median", imbalance_text),
+]
+
+
+def spread_table(report: Report) -> Table:
+    """Of each stage whole steps, then writing and loading; what is not known of steps nor ranks is left out."""
+    rows = []
+    for stage in report.stages:
+        rows.append(SpreadRow(stage.name, "whole; ranks: computing", stage.step_times, stage.compute_ranks))
+        for stream in report.streams:
+            if stream.writer == stage.name:
+                rows.append(SpreadRow(stage.name, f"writing {stream.name}", stream.write_times, stream.write_ranks))
+            for reader in stream.readers:
+                if reader.stage == stage.name:
+                    rows.append(SpreadRow(stage.name, f"loading {stream.name}", reader.load_times, reader.load_ranks))
+    return make_table(SPREAD_COLUMNS, [row for row in rows if row.steps or row.ranks], "page")
 
 
 _TEXTS: dict[str, Callable[[float], str]] = {

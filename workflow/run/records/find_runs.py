@@ -18,7 +18,7 @@ from pathlib import Path
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.replace_file import replace_file
-from workflow.run.part_record import PART_FILE, read_part
+from workflow.run.part_record import PART_FILE, PartRecord, read_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS, has_started
 from workflow.spec.suggest import nearest_name, shortened
@@ -128,12 +128,18 @@ def _other_runs(name: str, known: list[str]) -> str:
 
 def following_part(run_dir: Path) -> Path | None:
     """The run that goes on with this one, of those in the same folder: the newest, where there are several."""
-    found = None
+    return next((path for path, record in reversed(linking_runs(run_dir)) if record.number > 1), None)
+
+
+def linking_runs(run_dir: Path) -> list[tuple[Path, PartRecord]]:
+    """The runs in the same folder that have links to files of this one, the newest last; not those that nobody will
+    start."""
+    found = []
     for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
         record = read_part(path.parent)
         goes_on = record is not None and Path(record.run).resolve() == run_dir.resolve()
-        if goes_on and not path.parent.is_symlink() and not is_abandoned(path.parent):
-            found = path.parent
+        if record is not None and goes_on and not path.parent.is_symlink() and not is_abandoned(path.parent):
+            found.append((path.parent, record))
     return found
 
 

@@ -28,8 +28,8 @@ from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
 from workflow.run.chain import NEXT_PART_FILE
-from workflow.run.part_files import PIECES, in_run, join_earlier, join_files, link_states
-from workflow.run.part_record import PART_FILE, PartRecord, write_part
+from workflow.run.part_files import PIECES, in_run, join_earlier, join_files, link_reused, link_states
+from workflow.run.part_record import PART_FILE, PartRecord, read_part, write_part
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
@@ -177,6 +177,14 @@ def fill_plan(plan: Plan, run_dir: Path) -> Plan:
     return Plan.model_validate({**data, **filled})
 
 
+def reused_files(run_dir: Path) -> set[Path]:
+    """The files of a run that are links to those of a run that it re-uses."""
+    if (record := read_part(run_dir)) is None or record.number > 1:
+        return set()
+    part = read_plan((run_dir / PLAN_FILE).read_bytes(), PLAN_FILE).part
+    return set() if part is None else {run_dir / name for name in part.linked}
+
+
 def has_started(run_dir: Path) -> bool:
     """Whether a supervisor has worked on this run."""
     return (run_dir / EVENTS_FILE).exists()
@@ -234,6 +242,7 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
         link_states(directory, plan, plan.part)
         join_earlier(directory, plan, plan.part)
         join_files(directory, plan.part.pieces, _finished_files(plan))
+        link_reused(directory, plan.part)
         write_part(directory, PartRecord(plan.part.number, plan.part.run))
     # Last: a directory with a plan is whole.
     _write(directory / PLAN_FILE, kept_plan(plan).to_json().encode())

@@ -11,6 +11,7 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.api.stopping import end_if_requested
+from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
 from workflow.stage.stream_engines import ReadEngine, StepStatus
@@ -96,17 +97,18 @@ class Reader:
         if self._step is not None and not error:
             self._finish_step()
         self._metrics.enter()
-        nbytes = None
+        nbytes = ranks = None
         if error:
             self._engine.abandon()
         else:
             nbytes = self._engine.bytes_of_all()
             self._engine.close()
+            ranks = rank_times(self.name, "read")
         self._metrics.leave()
         if not error:
             self._record_accuracy()
         steps = self.steps - self._end.first_step
-        self._metrics.close(self.name, "read", steps=steps, error=error, nbytes=nbytes, ended=self._ended)
+        self._metrics.close(self.name, "read", steps=steps, error=error, nbytes=nbytes, ranks=ranks, ended=self._ended)
 
     def release_step(self) -> None:
         """End the current step now, so that the writer need not keep it until the next step is requested."""

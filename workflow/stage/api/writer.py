@@ -13,6 +13,7 @@ from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.stopping import end_if_requested
+from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator, rank
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
@@ -133,14 +134,17 @@ class Writer:
         self._closed = True
         error = error or ("a step was left by an exception" if self._broken else "")
         self._metrics.enter()
+        ranks = None
         if error:
             self._engine.abandon()
         else:
             self._engine.close()
+            ranks = rank_times(self.name, "write")
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.close(self.name, "write", steps=max(0, self.steps - self._end.first_step), error=error)
+        steps = max(0, self.steps - self._end.first_step)
+        self._metrics.close(self.name, "write", steps=steps, error=error, ranks=ranks)
 
     def begin_step(self) -> None:
         """What entering `step()` does. Raises RunStopped when the run is to be stopped."""

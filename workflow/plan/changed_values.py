@@ -1,4 +1,4 @@
-"""What differs between two plans of a pipeline, value by value. Pure."""
+"""Which values of two plans differ, or of other JSON-like data, as text for people. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def changed_settings(before: Plan, now: Plan) -> list[str]:
 
     Both plans have the same stages and streams, with the placeholder of the run directory.
     """
-    return list(value_changes("", dict(leaves(_settings(before))), dict(leaves(_settings(now)))))
+    return list(changed_values(dict(leaves(_settings(before))), dict(leaves(_settings(now)))))
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -36,8 +36,21 @@ def _settings_of_stage(stage: StagePlan) -> dict[str, Any]:
     return stage.model_dump(mode="json", include=taken)
 
 
-def value_changes(begin: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """`name: old → new` of each value that differs, after `begin`; long texts are cut before the first difference."""
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Key → each value, lists of plain values whole; parts of lists by their names, where they have some."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from leaves(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value):
+            name = item.get("name", index) if isinstance(item, dict) else index
+            yield from leaves(item, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def changed_values(old: Mapping[str, Any], new: Mapping[str, Any], begin: str = "") -> Iterator[str]:
+    """`KEY: old → new` of each that differs."""
     for name in dict.fromkeys([*old, *new]):
         was, now = (_text(side[name]) if name in side else "none" for side in (old, new))
         if was != now:
@@ -50,16 +63,3 @@ def value_changes(begin: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Key → each value of a plan, lists of plain values whole; parts of lists by their names, where they have some."""
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from leaves(item, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        for index, item in enumerate(value):
-            name = item.get("name", index) if isinstance(item, dict) else index
-            yield from leaves(item, f"{path}.{name}")
-    else:
-        yield path, value

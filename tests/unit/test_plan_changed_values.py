@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.sample_run import make_plan
-from workflow.plan.plan_changes import changed_settings
+from workflow.plan.changed_values import changed_settings
 
 
 def test_equal_plans_have_no_changes() -> None:

@@ -1,0 +1,191 @@
+"""Which stages are re-used: a pure decision on two plans, and what has changed of versions and files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.planner import CHAIN, Planner
+from workflow.api.reuses import _changed_text, _file_change, _what_changed
+from workflow.api.runs import PlannedRun, create_run, plan_run
+from workflow.plan.plan_model import Plan
+from workflow.provenance.collect import start_context, to_provenance
+from workflow.provenance.provenance_model import FileRecord, Provenance
+from workflow.report.show.part_table import reuse_text
+from workflow.run.records.run_directory import kept_plan
+from workflow.run.reuse import version_change, why_they_run
+from workflow.spec.load import load_pipeline
+
+# walk → count by a file, count → keep live: two units.
+TEXT = CHAIN.replace("to: count}", "to: count, via: bp5}").replace("to: keep}", "to: keep, via: sst}")
+EACH_ALONE = TEXT.replace("via: sst", "via: bp5")
+
+
+def running(found: dict[str, str]) -> list[str]:
+    return [name for name, why in found.items() if why]
+
+
+def test_nothing_has_changed(plan_of: Planner) -> None:
+    assert why_they_run(plan_of(TEXT), plan_of(TEXT), {}) == {"walk": "", "count": "", "keep": ""}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "runs", "said"),
+    [
+        ("component: walker}", "component: walker, ranks: 2}", ["walk", "count", "keep"], "1 → 2"),
+        (
+            "variable: position}",
+            "variable: position, memory: 9 MB}",
+            ["count", "keep"],
+            "with.memory: 16000000 → 9000000",
+        ),
+        ("component: keep}", "component: keep, env: {MODE: fast}}", ["count", "keep"], "env.MODE: none → fast"),
+        # Where it runs, how long it may take, and what happens when it fails, is not what it writes.
+        ("stages:", "deadlines: {step: 7 min}\nstages:", [], ""),
+        (
+            "component: walker}",
+            "component: walker, place: {cores_per_rank: 2}}",
+            ["walk", "count", "keep"],
+            "env.OMP_NUM_THREADS: 1 → 2",
+        ),
+    ],
+    ids=["ranks", "with", "env", "deadline", "threads"],
+)
+def test_what_a_change_of_the_pipeline_runs_again(
+    old: str, new: str, runs: list[str], said: str, plan_of: Planner
+) -> None:
+    before = plan_of(TEXT)
+    found = why_they_run(plan_of(TEXT.replace(old, new)), before, {})
+    assert running(found) == runs
+    assert any(said in why for why in found.values()), found
+
+
+def test_a_command_and_a_new_stage(plan_of: Planner) -> None:
+    text = "\nstages:\n  one: {command: [cat, a]}\n"
+    found = why_they_run(plan_of(text.replace("cat, a", "cat, b") + "  two: {command: [ls]}\n"), plan_of(text), {})
+    assert found == {"one": 'command: ["cat", "a"] → ["cat", "b"]', "two": "is new"}
+
+
+def test_what_reads_a_stage_that_runs_again_runs_again_and_its_unit_with_it(plan_of: Planner) -> None:
+    plan = plan_of(TEXT)
+    found = why_they_run(plan, plan, {"walk": "data.bin has another content"})
+    assert found == {
+        "walk": "data.bin has another content",
+        "count": "reads positions, which walk writes anew",
+        "keep": "runs together with count",
+    }
+    # A live stream is nowhere: the writer runs again for its reader.
+    assert running(why_they_run(plan, plan, {"keep": "pdf.bp is gone"})) == ["count", "keep"]
+    # A file is there: it does not.
+    alone = plan_of(EACH_ALONE)
+    assert running(why_they_run(alone, alone, {"keep": "pdf.bp is gone"})) == ["keep"]
+
+
+def test_versions() -> None:
+    old = {"adios2": "2.10.2", "os": "Linux 6.1"}
+    assert version_change(old, {"adios2": "2.12.1", "os": "Linux 6.1"}) == "adios2: 2.10.2 → 2.12.1"
+    assert version_change(old, {**old, "os": "Linux 6.8"}) == ""
+
+
+def test_a_file_is_known_by_its_content_or_where_it_was_too_large_by_its_size_and_time(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(b"12345")
+    digest = "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5"
+    record = FileRecord(role="input", path=str(path), size=5, modified=1000.0, sha256=digest)
+    assert _file_change(path, record, "data.bin") == "", "another time, and the same content"
+    assert _file_change(path, None, "data.bin") == "data.bin is new"
+    large = record.model_copy(update={"sha256": None})
+    assert (
+        _file_change(path, large, "data.bin") == "data.bin has another size or time, and was too large for a checksum"
+    )
+    os.utime(path, (1000, 1000))
+    assert _file_change(path, large, "data.bin") == ""
+    path.write_bytes(b"54321")
+    assert _file_change(path, record, "data.bin") == "data.bin has another content"
+
+
+PIPELINE = """wf: 1
+name: test
+params: {level: {value: 3}}
+stages:
+  sim: {component: gray_scott, with: {size: [16], steps: 20, write_every: 10}}
+  mean:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/mean.py", "${{ pipeline.dir }}/data.txt"]
+    reads: {field: {}}
+  other: {command: [cat, notes.txt], files: {notes.txt: notes.in}}
+streams: {field: {from: sim, to: mean, via: bp5}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (("mean.py", "import own\n"), ("own.py", "x = 1\n"), ("data.txt", "1\n"), ("notes.in", "a\n")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "notes.in").write_text("level ${{ params.level }}\n")
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    return tmp_path
+
+
+def planned(folder: Path, *sets: str) -> PlannedRun:
+    return plan_run(load_pipeline(folder / "pipeline.yaml", sets=list(sets)))
+
+
+def made(folder: Path) -> tuple[Plan, Provenance]:
+    now = planned(folder)
+    return now.plan, to_provenance(start_context(folder, ["wf"]), now.plan, now.loaded)
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [("mean.py", ["mean"]), ("own.py", ["mean"]), ("data.txt", ["mean"]), ("notes.in", ["other"]), ("", [])],
+)
+def test_a_changed_file_counts_for_the_stages_that_use_it(file: str, changed: list[str], folder: Path) -> None:
+    before, provenance = made(folder)
+    if file:
+        (folder / file).write_text(f"{(folder / file).read_text()}# changed\n")
+    found = _what_changed(planned(folder), before, provenance)
+    assert running(found) == changed
+    assert all(found[name] == f"{file} has another content" for name in changed)
+
+
+def test_the_program_of_a_component_counts_for_its_stages(folder: Path) -> None:
+    before, provenance = made(folder)
+    files = [
+        each.model_copy(update={"sha256": "0" * 64}) if each.path.endswith("gray_scott/program.py") else each
+        for each in provenance.files
+    ]
+    assert files != provenance.files
+    found = _what_changed(planned(folder), before, provenance.model_copy(update={"files": files}))
+    assert running(found) == ["sim"] and found["sim"] == "gray_scott/program.py has another content"
+
+
+def test_a_parameter_counts_where_it_is_filled_into_the_users_own_files(folder: Path) -> None:
+    """The plan of a run does not keep their texts: those that were written are compared."""
+    before = planned(folder)
+    directory = create_run(before.loaded, before.plan, folder / "run")
+
+    def changed(plan: Plan) -> list[str]:
+        return [_changed_text(directory, plan, kept_plan(plan), stage.name) for stage in plan.stages]
+
+    assert changed(before.plan) == ["", "", ""]
+    assert changed(planned(folder, "params.level=4").plan) == ["", "", "notes.txt has another content"]
+    (directory / "stages/other/work/notes.txt").unlink()
+    assert changed(before.plan) == ["", "", "notes.txt has another content"]
+
+
+def test_another_adios2_and_a_file_that_is_gone_count_for_all(folder: Path) -> None:
+    before, provenance = made(folder)
+    older = provenance.model_copy(update={"versions": {**provenance.versions, "adios2": "2.0.0"}})
+    found = _what_changed(planned(folder), before, older)
+    assert all(why.startswith("adios2: 2.0.0 → ") for why in found.values())
+    (folder / "own.py").unlink()
+    assert set(_what_changed(planned(folder), before, provenance).values()) == {f"{folder}/own.py is gone"}
+
+
+def test_what_people_read() -> None:
+    assert reuse_text("run-1", {"sim": "", "mean": "is new"}) == (
+        "with the files of run-1:\n  sim   re-used\n  mean  runs: is new"
+    )
+    assert "all stages run" in reuse_text(None, {})

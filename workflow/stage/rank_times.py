@@ -1,0 +1,33 @@
+"""How long the ranks of this stage took until they closed a stream: the middle one, and the slowest.
+
+One small message of each rank at the close, which waits for all ranks anyway where they open streams in parallel.
+Where rank 0 reads and writes for all of them nothing is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from workflow.formats.sides import Side
+from workflow.stage.adios.open_engine import is_parallel
+from workflow.stage.ranks import own_communicator
+from workflow.stage.telemetry import process_metrics
+
+
+def rank_times(stream: str, side: Side) -> dict[str, Any] | None:
+    """The field `ranks` of the close line, on rank 0; None where there is nothing to compare. Collective."""
+    if not is_parallel():
+        return None
+    comm = own_communicator()
+    spent = comm.gather(process_metrics().spent(stream, side))
+    if spent is None:
+        return None
+    moving, computing = zip(*spent, strict=True)
+    return {"count": len(spent), "moving_s": _spread(moving), "compute_s": _spread(computing)}
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, Any]:
+    slowest = max(seconds)
+    return {"median": round(median(seconds), 6), "slowest": round(slowest, 6), "rank": seconds.index(slowest)}
