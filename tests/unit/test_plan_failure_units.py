@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.planner import Planner
+from workflow.errors import SpecError
 
 PIPELINE = """
 stages:
@@ -74,7 +77,25 @@ def test_readers_of_what_is_started_again_wait_as_long_as_that_takes(plan_of: Pl
     assert ends == {("count", "positions"): 3.0, ("keep", "counts"): None}
 
 
+SKIPPING = """
+stages:
+  sim: {component: gray_scott}
+  keep: {component: archive, with: {path: kept.bp, every: EVERY}, on_failure: {do: restart, same_step: skip}}
+streams:
+  field: {from: sim, to: keep, via: bp5}
+"""
+
+
+def test_a_file_of_every_second_step_lacks_none(tmp_path: Path) -> None:
+    planner = Planner(tmp_path)
+    restart = planner(SKIPPING.replace("EVERY", "1")).stage("keep").restart
+    assert restart is not None
+    assert restart.same_step == "skip"
+    with pytest.raises(SpecError, match="keep cannot skip a step: it writes one of 2 steps"):
+        planner(SKIPPING.replace("EVERY", "2"))
+
+
 def test_without_a_rule_the_plan_is_what_it_was(plan_of: Planner) -> None:
     text = plan_of().to_json()
-    for word in ("restart", "spool", "first_step"):
+    for word in ("restart", "spool", "first_step", "skipped", "skips_now"):
         assert f'"{word}"' not in text

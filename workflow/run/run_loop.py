@@ -321,7 +321,8 @@ class RunLoop:
         """Start the next attempt of these stages, at the first steps that they have not finished."""
         where, attempt = find_beginning(self.run_dir, self.state, stages), self.state.stages[stages[0]].attempt + 1
         ends = {name: dict(steps) for name, steps in where.ends.items()}
-        begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends)
+        skipped = {name: list(steps) for name, steps in where.skipped.items()}
+        begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends, skipped)
         self.write(begun)
         self.state = apply(self.state, begun)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.

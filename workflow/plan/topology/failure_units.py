@@ -43,10 +43,15 @@ def plan_restarts(
         if problem := next(_obstacles(name, unit, stages, streams, transient, live), None):
             notes.problems.add(f"stages.{name}.on_failure", *problem)
             continue
+        if rule.same_step == "skip" and (why := _why_no_skip(stage, streams.values())):
+            hint = "use `same_step: stop`"
+            notes.problems.add(f"stages.{name}.on_failure.same_step", f"{name} cannot skip a step: it {why}", hint)
+            continue
         anew = [each for each in unit if _reads_from_start(stages[each])]
         found[name] = RestartPlan(
-            times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew)
-        )
+            times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew),
+            same_step=rule.same_step,
+        )  # fmt: skip
         others = [each for each in unit if each != name]
         together = f", together with {listing(others)}" if others else ""
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
@@ -135,6 +140,28 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
         why = "writes a file for each step, which a second attempt would write anew"
         return why, f"use `--set stages.{stage.name}.output.files=one`"
     return "", ""
+
+
+def _why_no_skip(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+    """Why no step can be left out of what this stage reads, as the rest of a sentence; empty: one can.
+
+    From the number of steps that it has written follows where it was: so each step that it reads must be one that it
+    writes, but for those that it skips.
+    """
+    read = [stream for stream in streams if stage.name in {port.stage for port in stream.readers}]
+    if not stage.spec.uses_stage and stage.component is None:
+        return "runs a program without workflow.stage, which reads all steps"
+    if not read:
+        return "reads no stream"
+    if len(read) > 1:
+        return f"reads {listing(stream.name for stream in read)}, and may have failed because of a step of any of them"
+    (stream,) = read
+    if stream.spec.queue.when_full == "discard" and stream.engine.traits.queued:
+        return f"reads {stream.name}, of which steps may be discarded, so that their numbers say nothing"
+    files = None if stage.component is None else stage.component.file_formats
+    if files is not None and files.every and stage.parameters.get(files.every, 1) > 1:
+        return f"writes one of {stage.parameters[files.every]} steps"
+    return ""
 
 
 def _reads_from_start(stage: DeclaredStage) -> bool:
