@@ -214,6 +214,21 @@ def test_the_step_deadline_ends_it_for_that() -> None:
     assert run.status("saxs") == "starting"
 
 
+def test_who_waits_for_a_stage_that_was_started_again_gives_it_time() -> None:
+    """saxs hangs before it opens its streams; keep has waited for it as long as that."""
+    plan = restarted("live", ["saxs"])
+    plan = plan.model_copy(update={"deadlines": plan.deadlines.model_copy(update={"start": 10.0})})
+    run = Run(plan)
+    run.feed(StreamOpening(0.1, "atoms", "md", "write"), StreamOpened(0.2, "atoms", "md", "write"))
+    run.feed(StreamOpening(0.3, "pattern", "keep", "read")).tick(10.2)
+    kill(run, "saxs", 10.5)
+    assert run.status("saxs") == "starting"
+    run.tick(11.0).tick(20.4)
+    assert len(run.decisions(DeadlinePassed)) == 1
+    run.tick(20.8)
+    assert len(run.decisions(DeadlinePassed)) == 2, "its second attempt has had its time"
+
+
 def test_ctrl_c_while_it_waits_ends_the_run() -> None:
     run = live().steps(atoms_md=9, atoms_saxs=1)
     kill(run, "saxs", 1.0)
@@ -250,6 +265,17 @@ def test_a_reader_of_the_spool_does_not_outlive_it() -> None:
     end_all(run, 3.5)
     assert run.verdict.stage == "atoms-spool"
     assert "and saxs reads its steps from there" in run.verdict.reason
+
+
+def test_a_writer_that_has_ended_before_its_reader_failed_at_the_last_step_has_lost_nothing() -> None:
+    """Both exits are found together: what saxs had not taken is in the spool."""
+    run = spooled()
+    written = StreamProgress(0.9, "atoms", "atoms-spool", "read", 9, 0)
+    opened = [StreamOpened(0.5, "atoms", name, "read") for name in ("saxs", "atoms-spool")]
+    run.feed_together(*opened, written, *run.done("md", 9, 1.0), StageExited(1.0, "saxs", 1, None))
+    run.feed(StageExited(1.1, "keep", 1, None)).tick(2.0)
+    assert run.status("md") == "succeeded"
+    assert [each.stage for each in run.decisions(RestartDecided) if isinstance(each, RestartDecided)] == ["saxs"]
 
 
 def test_without_restarts_nobody_needs_the_spool() -> None:

@@ -7,7 +7,7 @@ it reads again and to which it appends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from workflow.plan.plan_model import RestartPlan, is_kept
 from workflow.plan.plan_notes import Notes, Problems
@@ -56,6 +56,18 @@ def plan_restarts(
         together = f", together with {listing(others)}" if others else ""
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
         notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}")
+    return found
+
+
+def longest_pauses_s(restarts: Iterable[RestartPlan], start_s: float) -> dict[str, float]:
+    """Stage → for how long it may write nothing because it is started again, as often as it may be.
+
+    `start_s`: how long each attempt may take to open its streams.
+    """
+    found: dict[str, float] = {}
+    for rule in restarts:
+        for name in rule.stages:
+            found[name] = max(found.get(name, 0.0), rule.times * (rule.backoff_s + start_s))
     return found
 
 
