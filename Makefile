@@ -50,10 +50,11 @@ test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated
 reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
 
-# Of the tables of stages that are started again: docs/reliability.md.
-reliability-page: $(VENV)/dev  ## run all restarts and random kills, and write docs/reliability.md
+# Of the tables of runs that go on: docs/reliability.md.
+FAULTS := restart random_kills power_cuts other_ends skipped_steps
+reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt and go on, and write docs/reliability.md
 	rm -f build/reliability.jsonl
-	WF_RELIABILITY=build/reliability.jsonl $(BIN)/python -m pytest -q -m reliability --numprocesses 2 tests/faults/test_restart.py tests/faults/test_random_kills.py tests/faults/test_power_cuts.py
+	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(FAULTS:%=tests/faults/test_%.py)
 	$(BIN)/python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.

@@ -17,7 +17,7 @@ from typing import Any
 HEAD = """# What was ended, and what became of it
 
 Written by `make reliability-page`; do not edit. Each cell is a run of its own: sim → work → keep, in which one stage is
-ended in one way at one place, with `on_failure: restart`.
+ended in one way at one place, with `on_failure: restart` where nothing else is said.
 
 *Equal*: `wf compare` with an undisturbed run finds the same data, each step once: no step is lost, and none is there
 twice. *Replayed*: steps that the failed stage had finished and did again. *Decided*: from the failure to the decision
@@ -84,13 +84,50 @@ def cuts(cells: list[dict[str, Any]]) -> str:
     return text + "\n"
 
 
+def skips(cells: list[dict[str, Any]]) -> str:
+    """Steps that were left out, by the way of the streams and the end."""
+    text = "## Steps that are left out\n\n`work` fails each time that it gets one of one to three steps: `same_step: "
+    text += (
+        "skip`. *Right*: these steps are missing in the output,\nand in what a state has added up, and no other.\n\n"
+    )
+    text += row(["streams", "end", "runs", "of them with a state", "steps left out", "right"]) + row(["---"] * 6)
+    for way, how in sorted({(cell["way"], cell["how"]) for cell in cells}):
+        here = [cell for cell in cells if (cell["way"], cell["how"]) == (way, how)]
+        states, steps = sum(cell["state"] for cell in here), sum(cell["steps"] for cell in here)
+        text += row([way, how, len(here), states, steps, sum(cell["equal"] for cell in here)])
+    return text + "\n"
+
+
+def hurt(cells: list[dict[str, Any]]) -> str:
+    """Hangs, full disks, full memories and damaged files, by the fault and the stage."""
+    text = "## Hangs, full disks, full memories, damaged files\n\n*Named*: from the fault to the decision that "
+    text += "follows: a restart, or the stop of the run; of a stage that is stopped the\ndeadline is part of it. "
+    text += "*Outcome*: `restarted` in the run, `resumed` by `wf resume`, `run anew` where nothing could be used.\n"
+    text += "*Lost*, *doubled*: steps in the output; *replayed*: steps that a restarted stage did twice.\n\n"
+    heads = ["fault", "stage", "runs", "outcome", "named: median (most)", "lost", "doubled", "replayed, most", "equal"]
+    text += row(heads) + row(["---"] * len(heads))
+    for kind, role in sorted({(cell["kind"], cell["role"]) for cell in cells}):
+        here = [cell for cell in cells if (cell["kind"], cell["role"]) == (kind, role)]
+        named = [cell["named_s"] for cell in here if cell["named_s"] is not None]
+        outcomes = ", ".join(sorted({cell["outcome"] for cell in here}))
+        sums = [sum(cell[key] for cell in here) for key in ("lost", "doubled")]
+        most, equal = max(cell["replayed"] for cell in here), sum(cell["equal"] for cell in here)
+        text += row([kind, role, len(here), outcomes, seconds(named), *sums, most, equal])
+    return text + "\n"
+
+
+# The parts of the page, in order: the name of the table in the records, and what makes the text.
+TABLES = {
+    "restart": restarts, "kills": kills, "cuts": cuts, "hurt": hurt, "skips": skips,
+}  # fmt: skip
+
+
 def main() -> None:
     """Read the cells, write the page."""
     source, target = map(Path, sys.argv[1:3])
     cells = [json.loads(line) for line in source.read_text().splitlines()]
-    text = HEAD + restarts([cell for cell in cells if cell["table"] == "restart"])
-    text += kills([cell for cell in cells if cell["table"] == "kills"])
-    text += cuts([cell for cell in cells if cell["table"] == "cuts"])
+    found = {name: [cell for cell in cells if cell["table"] == name] for name in TABLES}
+    text = HEAD + "".join(make(found[name]) for name, make in TABLES.items() if found[name])
     text += f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}.\n"
     target.write_text(text)
 

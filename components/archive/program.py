@@ -194,7 +194,8 @@ def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
     with Partial(path) as unfinished, stage.open_reader("input") as stream:
         # What an earlier attempt has written of the steps that are finished stays; earlier parts have their own files.
-        kept = -(-stream.steps // args.every) - -(-stream.before // args.every)
+        done = (number for number in range(stream.before, stream.steps) if number not in stream.skipped)
+        kept = sum(number % args.every == 0 for number in done)
         after = {APPEND_AFTER: str(kept)} if kept else None
         with stage.open_writer(path=unfinished, engine=engine, parameters=after) as file:
             for step in stream:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.hurt_runs import descendants
 from tests.support.long_tables import long_table
 from tests.support.pipelines import ROOT, Done
 from tests.support.reliability import note, steps_written
@@ -85,19 +86,6 @@ def go(folder: Path, run_dir: Path, cut: Cut | None, before: Path | None) -> Don
         if cut.torn:
             tear(run_dir)
     return Done(process.returncode, said, run_dir)
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes below this one, also those of its other threads, which `process_tree` leaves out."""
-    parent_of = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent_of[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-    found, wave = list[int](), [pid]
-    while wave:
-        wave = [each for each, parent in parent_of.items() if parent in wave]
-        found += wave
-    return found
 
 
 def tear(run_dir: Path) -> None:

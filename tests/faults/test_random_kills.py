@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.hurt_runs import newest_pid
 from tests.support.long_tables import long_table
 from tests.support.pipelines import ROOT, Done
 from tests.support.reliability import note, steps_written
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
-from workflow.run.records.events_file import read_events
-from workflow.run.state.events import StageStarted
 
 FAULTY = ROOT / "tests/support/faulty"
 STEPS = 40
@@ -73,12 +72,6 @@ def run_killed(folder: Path, planned: list[Kill]) -> Done:
                     os.kill(pid, signal.SIGKILL)
         said, _ = process.communicate(timeout=120)
     return Done(process.returncode, said, run_dir)
-
-
-def newest_pid(run_dir: Path, stage: str) -> int | None:
-    """The process of the newest attempt of a stage."""
-    pids = [event.pid for event in read_events(run_dir) if isinstance(event, StageStarted) and event.stage == stage]
-    return pids[-1] if pids else None
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,11 @@ def note(table: str, **cell: Any) -> None:
 
 def steps_written(run_dir: Path) -> int:
     """How many steps the simulation has written so far."""
+    return steps_done(run_dir, "sim")
+
+
+def steps_done(run_dir: Path, stage: str) -> int:
+    """How many steps the first attempt of a stage has written and read so far."""
     with contextlib.suppress(OSError):
-        return (run_dir / "stages/sim/metrics.jsonl").read_text().count('"kind": "step"')
+        return (run_dir / f"stages/{stage}/metrics.jsonl").read_text().count('"kind": "step"')
     return 0

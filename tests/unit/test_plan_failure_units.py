@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -113,7 +114,46 @@ def test_readers_of_what_is_started_again_wait_as_long_as_that_takes(plan_of: Pl
     assert ends == {("count", "positions"): 3.0, ("keep", "counts"): None}
 
 
+def test_readers_wait_in_open_as_long_as_their_writer_may_be_started_again(plan_of: Planner) -> None:
+    text = PIPELINE.format(first="via: bp5", second="via: bp5, coupling: live", keep="stop")
+    plan = plan_of(text + "deadlines: {start: 10 s}\n")
+    ends = {
+        (stage.name, end.stream): (end.open_timeout_s, end.parameters.get("OpenTimeoutSecs"))
+        for stage in plan.stages
+        for end in stage.ends
+        if end.side == "read"
+    }
+    # Two restarts, each with a pause of 5 s.
+    assert ends == {("count", "positions"): (10.0, "10"), ("keep", "counts"): (40.0, "40")}
+
+
+def test_a_spool_waits_while_another_reader_of_the_stream_is_started_again(plan_of: Planner) -> None:
+    """A reader that hangs holds up the writer, and so all its readers."""
+    text = PIPELINE.format(first="via: sst, spool: auto", second="via: sst", keep="stop")
+    plan = plan_of(text + "deadlines: {start: 10 s, step: 3 s}\n")
+    (end,) = (end for end in plan.stage("positions-spool").ends if end.side == "read")
+    assert (end.open_timeout_s, end.step_timeout_s) == (40.0, None)
+
+
+SKIPPING = """
+stages:
+  sim: {component: gray_scott}
+  keep: {component: archive, with: {path: kept.bp, every: EVERY}, on_failure: {do: restart, same_step: skip}}
+streams:
+  field: {from: sim, to: keep, via: bp5}
+"""
+
+
+def test_a_file_of_every_second_step_lacks_none(tmp_path: Path) -> None:
+    planner = Planner(tmp_path)
+    restart = planner(SKIPPING.replace("EVERY", "1")).stage("keep").restart
+    assert restart is not None
+    assert restart.same_step == "skip"
+    with pytest.raises(SpecError, match="keep cannot skip a step: it writes one of 2 steps"):
+        planner(SKIPPING.replace("EVERY", "2"))
+
+
 def test_without_a_rule_the_plan_is_what_it_was(plan_of: Planner) -> None:
     text = plan_of().to_json()
-    for word in ("restart", "spool", "first_step"):
+    for word in ("restart", "spool", "first_step", "skipped", "skips_now"):
         assert f'"{word}"' not in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from workflow.run.restart_positions import Member
 from workflow.run.restart_positions import find_positions as find
 
@@ -73,3 +75,35 @@ def test_readers_of_one_stream_begin_at_the_same_step() -> None:
         Member("show", ["sums"], finished=5),
     ]
     assert {name: steps["sums"] for name, steps in begins(unit).items()} == {"md": 5, "keep": 5, "show": 5}
+
+
+def skipping(*steps: int, **more: object) -> Member:
+    return Member("saxs", ["atoms"], skipped=steps, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("written", range(12))
+def test_steps_that_were_skipped_are_missing_in_what_was_written(written: int) -> None:
+    """Steps 3, 4 and 8 are skipped: 0 1 2 5 6 7 9 10 … are written."""
+    (found,) = begins([skipping(3, 4, 8, kept={"sums": written})]).values()
+    read = [step for step in range(20) if step not in (3, 4, 8)]
+    assert found == {"atoms": read[written - 1] + 1 if written else 0, "sums": written}
+
+
+def test_what_was_written_is_missing_the_steps_that_were_skipped() -> None:
+    """keep has finished five steps of what saxs has written of six that it had read; keep has skipped one itself."""
+    saxs, keep = skipping(2, passed=["sums"]), Member("keep", reads=["sums"], finished=5, skipped=[0])
+    assert begins([saxs, keep]) == {"saxs": {"atoms": 6, "sums": 5}, "keep": {"sums": 5}}
+    thin = Member("thin", ["field"], ["atoms"], skipped=[0])
+    assert begins([thin, saxs, keep])["thin"] == {"field": 7, "atoms": 6}
+
+
+def test_a_state_says_itself_how_many_steps_belong_to_it() -> None:
+    saved = states((8, 7), (4, 4))
+    found = find([skipping(5, kept={"sums": 9}, states=saved)])
+    assert found.begins["saxs"] == saved[0]
+    assert found.repeated("saxs") == {"sums": 2}
+
+
+def test_who_only_passes_on_begins_where_its_reader_does() -> None:
+    assert begins([skipping(5, passed=["sums"])])["saxs"] == {"atoms": 0, "sums": 0}
+    assert begins([skipping(0, passed=["sums"])])["saxs"] == {"atoms": 0, "sums": 0}

@@ -10,12 +10,14 @@ import pytest
 from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
+from workflow.report.show.event_lines import restart_text
 from workflow.run.lifecycle import wake_at
 from workflow.run.state.events import (
     Interrupted,
     StageExited,
     StagesRestarted,
     StageStarted,
+    StreamOpened,
     StreamOpening,
     StreamProgress,
     StreamTrouble,
@@ -23,6 +25,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import Behind, EndKey, RunState, initial_state
+from workflow.run.verdict.stall_detection import present_warnings
 
 
 def restarted(way: Way, stages: list[str], *who: str, **rule: object) -> Plan:
@@ -133,6 +136,53 @@ def test_a_crash_in_the_same_step_is_not_tried_a_third_time() -> None:
     assert "it was not started again: step 4 ends it: ended with exit code 1 both times" in run.verdict.reason
 
 
+def skipping(**rule: object) -> Run:
+    """saxs has failed twice at step 4, and may skip it."""
+    run = live(same_step="skip", **rule).steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4)
+    run.feed(StageExited(1.0, "saxs", 1, None)).tick(1.5)
+    run.feed(StreamOpened(1.6, "atoms", "saxs", "read"))
+    return run.feed(StageExited(2.0, "saxs", 1, None)).tick(3.0)
+
+
+def test_a_step_that_ends_it_twice_can_be_skipped() -> None:
+    run = skipping()
+    first, second = run.decisions(RestartDecided)
+    assert isinstance(first, RestartDecided)
+    assert isinstance(second, RestartDecided)
+    assert (first.skips, second.skips) == (None, 4)
+    assert restart_text(second) == (
+        "saxs: ended with exit code 1, a second time at step 4; it is started again in 10.0 s, without this step"
+    )
+    state = fold(run.state, [StagesRestarted(13.0, ["saxs"], 3, 5, {}, {"saxs": [4]})])
+    assert state.skipped == {"saxs": [4]}
+    assert present_warnings(state) == ["saxs: step 4 was skipped: ended with exit code 1 both times"]
+
+
+def test_a_step_is_skipped_once() -> None:
+    run = skipping().tick(13.0)
+    run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StageExited(15.0, "saxs", 1, None)).tick(16.0)
+    end_all(run, 16.0)
+    assert "step 4 ends it, although it was to be skipped: ended with exit code 1" in run.verdict.reason
+
+
+def test_the_next_step_has_two_chances_of_its_own() -> None:
+    run = skipping().tick(13.0)
+    run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StreamProgress(14.0, "atoms", "saxs", "read", 5, 0))
+    run.feed(StageExited(15.0, "saxs", 1, None)).tick(16.0)
+    assert [each.skips for each in run.decisions(RestartDecided) if isinstance(each, RestartDecided)] == [None, 4, None]
+
+
+@pytest.mark.parametrize(("opened", "read"), [(False, 0), (True, 9)])
+def test_what_fails_before_the_first_step_or_after_the_last_has_none_to_skip(opened: bool, read: int) -> None:
+    run = live(same_step="skip").steps(atoms_md=9, atoms_saxs=read, pattern_saxs=read)
+    for t in (1.0, 2.0):
+        if opened:
+            run.feed(StreamOpened(t - 0.1, "atoms", "saxs", "read"))
+        run.feed(StageExited(t, "saxs", 1, None)).tick(t + 0.5)
+    end_all(run, 3.0)
+    assert f"step {read} ends it: ended with exit code 1 both times" in run.verdict.reason
+
+
 def test_a_signal_from_outside_has_nothing_to_do_with_the_step() -> None:
     run = live().steps(atoms_md=9, atoms_saxs=4, pattern_saxs=4)
     kill(run, "saxs", 1.0)
@@ -162,6 +212,21 @@ def test_the_step_deadline_ends_it_for_that() -> None:
     assert run.status("saxs") == "restarting", "it is ended once"
     kill(run, "saxs", 20.6)
     assert run.status("saxs") == "starting"
+
+
+def test_who_waits_for_a_stage_that_was_started_again_gives_it_time() -> None:
+    """saxs hangs before it opens its streams; keep has waited for it as long as that."""
+    plan = restarted("live", ["saxs"])
+    plan = plan.model_copy(update={"deadlines": plan.deadlines.model_copy(update={"start": 10.0})})
+    run = Run(plan)
+    run.feed(StreamOpening(0.1, "atoms", "md", "write"), StreamOpened(0.2, "atoms", "md", "write"))
+    run.feed(StreamOpening(0.3, "pattern", "keep", "read")).tick(10.2)
+    kill(run, "saxs", 10.5)
+    assert run.status("saxs") == "starting"
+    run.tick(11.0).tick(20.4)
+    assert len(run.decisions(DeadlinePassed)) == 1
+    run.tick(20.8)
+    assert len(run.decisions(DeadlinePassed)) == 2, "its second attempt has had its time"
 
 
 def test_ctrl_c_while_it_waits_ends_the_run() -> None:
@@ -200,6 +265,17 @@ def test_a_reader_of_the_spool_does_not_outlive_it() -> None:
     end_all(run, 3.5)
     assert run.verdict.stage == "atoms-spool"
     assert "and saxs reads its steps from there" in run.verdict.reason
+
+
+def test_a_writer_that_has_ended_before_its_reader_failed_at_the_last_step_has_lost_nothing() -> None:
+    """Both exits are found together: what saxs had not taken is in the spool."""
+    run = spooled()
+    written = StreamProgress(0.9, "atoms", "atoms-spool", "read", 9, 0)
+    opened = [StreamOpened(0.5, "atoms", name, "read") for name in ("saxs", "atoms-spool")]
+    run.feed_together(*opened, written, *run.done("md", 9, 1.0), StageExited(1.0, "saxs", 1, None))
+    run.feed(StageExited(1.1, "keep", 1, None)).tick(2.0)
+    assert run.status("md") == "succeeded"
+    assert [each.stage for each in run.decisions(RestartDecided) if isinstance(each, RestartDecided)] == ["saxs"]
 
 
 def test_without_restarts_nobody_needs_the_spool() -> None:

@@ -103,6 +103,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
         pieces=_pieces(plan, cut, held),
         changed=changed_settings(read_plan_file(directory), plan),
+        skipped={name: list(steps) for name, steps in state.skipped.items()},
     )
     positions = cut.positions
     done = {name: max((end.steps for end in state.ends_of(name)), default=0) for name in state.stages}

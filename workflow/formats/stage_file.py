@@ -34,6 +34,7 @@ class StreamEnd:
     `repeated`: how many steps before that it writes first, which its readers or the file already have.
     `part_step`: the index of the first step of this part of the run, 0 unless it goes on with an earlier one.
     `before`: how many steps come before the first one at `path`; `earlier`: the file that holds them, if it is read.
+    `skipped`: the steps that the program does not get; `skips_now`: the one of them that it has had until now.
     """
 
     stream: str
@@ -53,6 +54,8 @@ class StreamEnd:
     part_step: int = 0
     before: int = 0
     earlier: str = ""
+    skipped: Sequence[int] = ()
+    skips_now: int | None = None
 
     @property
     def traits(self) -> EngineTraits:
@@ -128,4 +131,5 @@ def read_stage_file(path: Path) -> StageSettings:
 def to_end(fields: Mapping[str, Any]) -> StreamEnd:
     """The end with these fields; others, which only the plan needs, are left out. Raises TypeError."""
     known = StreamEnd.__dataclass_fields__
-    return StreamEnd(**{key: value for key, value in fields.items() if key in known})
+    end = StreamEnd(**{key: value for key, value in fields.items() if key in known})
+    return dataclasses.replace(end, skipped=tuple(end.skipped))

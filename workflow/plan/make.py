@@ -30,7 +30,7 @@ from workflow.plan.streams.output_parameters import check_output_policies, check
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.declared_stages import declared_stages
-from workflow.plan.topology.failure_units import plan_restarts, why_from_start
+from workflow.plan.topology.failure_units import longest_pauses_s, plan_restarts, why_from_start
 from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
 from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
@@ -90,14 +90,13 @@ def make_plan(
     paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
     live = [name for name, coupling in couplings.items() if coupling == "live"]
     restarts = plan_restarts(declared, joined, paths, live, notes)
-    restarted = {name for restart in restarts.values() for name in restart.stages}
-    interrupted = {name for name, each in joined.items() if each.writer is not None and each.writer.stage in restarted}
+    pauses_s = longest_pauses_s(restarts.values(), spec.deadlines.start)
     decided: dict[str, StreamDecisions] = {}
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
         transport = choose_transport(stream, declared, placements, site, origins, notes)
-        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, name in interrupted)
+        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s)
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)
         check_step_outputs(stream, couplings[name], declared, notes)

@@ -66,6 +66,8 @@ def _goes_on(plan: Plan, part: PartPlan, stage: StagePlan, ends_of: StepOfEnds) 
         stream = plan.stream(end.stream)
         first = ends_of[stage.name][stream.name]
         changed: dict[str, Any] = {"first_step": first, "part_step": first}
+        if end.side == "read":
+            changed["skipped"] = part.skipped.get(stage.name, [])
         if end.side == "write":
             ends.append(end)
         elif stream.coupling == "after" or stream.writer in part.finished:

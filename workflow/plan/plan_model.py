@@ -72,7 +72,9 @@ class OperatorPlan(PlanPart):
 class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
-    rare: ClassVar[tuple[str, ...]] = ("first_step", "repeated", "part_step", "before", "earlier")
+    rare: ClassVar[tuple[str, ...]] = (
+        "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
+    )  # fmt: skip
 
     stream: str
     port: str
@@ -108,6 +110,10 @@ class EndPlan(PlanPart):
         0, description="of a run that goes on: how many steps of the stream come before the first one at `path`"
     )
     earlier: str = Field("", description="the file that holds those steps, of an end that reads them")
+    skipped: list[int] = Field(
+        [], description="steps at which the stage failed twice, and that its program does not get"
+    )
+    skips_now: int | None = Field(None, description="the one of them that the attempt before this one had got")
 
     @property
     def begin(self) -> int:
@@ -184,6 +190,7 @@ class LaunchPlan(PlanPart):
 class RestartPlan(PlanPart):
     """That a stage is started again when it fails, how often, and where it goes on."""
 
+    rare: ClassVar[tuple[str, ...]] = ("same_step",)
     times: int
     within_s: float | None = Field(description="only the restarts of so long count; None: all")
     backoff_s: float = Field(description="pause before the second restart and each one that follows")
@@ -192,6 +199,7 @@ class RestartPlan(PlanPart):
         "join them"
     )
     from_start: bool = Field(description="whether they read from the first step again, as one of them must")
+    same_step: Literal["stop", "skip"] = Field("stop", description="what follows when it fails twice at the same step")
 
 
 class CheckpointPlan(PlanPart):
@@ -375,7 +383,7 @@ class PiecePlan(PlanPart):
 class PartPlan(PlanPart):
     """The run goes on where an earlier one has ended, or re-uses files of one: what there is of it already."""
 
-    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "changed", "linked")
+    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "skipped", "changed", "linked")
     number: int = Field(
         description="of this part, counted from 1, the run with which all began; such a run has only re-used files"
     )
@@ -385,6 +393,9 @@ class PartPlan(PlanPart):
     )
     unused: dict[str, list[str]] = Field(
         {}, description="stage → what it had saved, from which a part has failed to go on"
+    )
+    skipped: dict[str, list[int]] = Field(
+        {}, description="stage → the steps of what it reads that it skips, as in earlier parts"
     )
     finished: dict[str, dict[str, int]] = Field(
         description="stage that is not started again → stream → the steps that it has written or read"

@@ -149,8 +149,11 @@ class StagePart(ReportPart):
         None,
         description="for a stage without metrics: time in which it was ready to run while other processes had the CPU",
     )
-    steps_in: int | None = None
+    steps_in: int | None = Field(None, description="those included that it skipped")
     steps_out: int | None = None
+    skipped: list[int] = Field(
+        default_factory=list, description="steps of what it read at which it failed twice, and that its output lacks"
+    )
     bytes_in: int | None = None
     bytes_out: int | None = None
     step_times: StepTimes | None = Field(
@@ -314,6 +317,9 @@ class RestartPart(ReportPart):
     first_step: int | None = Field(description="the index of its first step")
     replayed: int | None = Field(description="number of steps that the failed stage had finished and did again")
     gap_s: Real | None = Field(description="from the decision until the stage had finished its next step")
+    skipped: int | None = Field(
+        None, description="the step that the failed stage skips from then on, because it had failed there twice"
+    )
 
 
 class Report(ReportPart):

@@ -20,7 +20,8 @@ from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
-from workflow.run.restart_positions import Member, find_positions
+from workflow.run.restart_positions import Member, Positions, find_positions
+from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
 
 
@@ -30,12 +31,13 @@ class Beginning:
 
     `first_step`: the index of the first step that one of them reads. `ends`: stage → stream → the step at which an end
     goes on, where that is another one. `repeated`: stage → stream → how many steps before that the program writes
-    again, which are dropped.
+    again, which are dropped. `skipped`: stage → the steps of what it reads that it skips.
     """
 
     first_step: int = 0
     ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     repeated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def begins(self, stage: str, stream: str) -> int:
         """The step at which a stage goes on with one of its streams."""
@@ -50,20 +52,39 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
     saves its state begins at the newest one that fits.
     """
     from_start = any(rule.from_start for name in stages if (rule := state.plan.stage(name).restart) is not None)
+    skips = next((each for each in state.restarting if each.stages == [*stages] and each.skips is not None), None)
     if from_start and (state.plan.part is None or state.plan.part.is_reuse):
-        return Beginning()
+        return Beginning(skipped=_with_skip(state.skipped, skips))
     members = [_member(run_dir, state, name) for name in stages]
     if from_start:
         # The files of this part begin later: what it writes before that is dropped.
         members = [replace(each, states=[]) for each in members]
-    found = find_positions(members)
+    found, skipped = find_positions(members), state.skipped
+    # What is after the step has been written with it: nothing is missing.
+    if skips is not None and _first_read(skips.stage, members, found) <= (skips.skips or 0):
+        skipped = _with_skip(skipped, skips)
+        members = [replace(each, skipped=skipped.get(each.name, ())) for each in members]
+        found = find_positions(members)
     first = min((found.begins[each.name][stream] for each in members for stream in each.reads), default=0)
     other = {
         name: steps for name, ends in found.ends.items()
         if (steps := {stream: step for stream, step in ends.items() if step != first})
     }  # fmt: skip
     repeated = {each.name: again for each in members if (again := found.repeated(each.name))}
-    return Beginning(first, other, repeated)
+    return Beginning(first, other, repeated, {name: skipped[name] for name in stages if name in skipped})
+
+
+def _with_skip(before: Mapping[str, Sequence[int]], decided: RestartDecided | None) -> dict[str, Sequence[int]]:
+    """The steps that stages skip, with the one that a restart was decided for."""
+    if decided is None or decided.skips is None:
+        return dict(before)
+    return {**before, decided.stage: sorted({*before.get(decided.stage, ()), decided.skips})}
+
+
+def _first_read(stage: str, members: Sequence[Member], found: Positions) -> int:
+    """The first step that a stage reads when it begins there."""
+    (member,) = (each for each in members if each.name == stage)
+    return min(found.begins[stage][stream] for stream in member.reads)
 
 
 def _member(run_dir: Path, state: RunState, name: str) -> Member:
@@ -81,6 +102,7 @@ def _member(run_dir: Path, state: RunState, name: str) -> Member:
         finished=min((end.steps for end in state.ends_of(name)), default=0),
         # What reads nothing can begin only where it has saved a state, or anew.
         states=None if states is None and reads else [each.steps for each in states or ()],
+        skipped=state.skipped.get(name, ()),
     )
 
 
@@ -96,6 +118,7 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
     that its spool does not have any more.
     """
     plan, ends = state.plan, []
+    skipped = {"skipped": [*state.skipped.get(stage.name, ())], "skips_now": _skips_now(state, stage.name)}
     for planned in stage.ends:
         now = state.ends[planned.stream, stage.name, planned.side]
         if now.from_spool and now.steps < state.spool_first.get(planned.stream, 0):
@@ -104,8 +127,15 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}
+        changed |= skipped if end.side == "read" else {}
         ends.append(end.model_copy(update=changed))
     return stage.model_copy(update={"ends": ends})
+
+
+def _skips_now(state: RunState, stage: str) -> int | None:
+    """The step that the newest attempt of a stage is the first to skip."""
+    decided = next((each for each in reversed(state.restarts) if stage in each.stages), None)
+    return None if decided is None or decided.stage != stage else decided.skips
 
 
 def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:

@@ -14,7 +14,7 @@ from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PiecePlan, Plan, S
 from workflow.run.cut import Reached, SavedState
 from workflow.run.part_files import in_run, parts_before, pieces_of
 from workflow.run.records.run_directory import read_filled_plan, stage_dir
-from workflow.run.restart_positions import Member
+from workflow.run.restart_positions import Member, written_before
 from workflow.run.state.run_state import RunState
 
 # File, relative to the run directory → what the parts of the run hold of it, in the order of its steps.
@@ -52,15 +52,15 @@ def how_far(
 def _member(stage: StagePlan, now: Plan, state: RunState, held: Held) -> Member:
     """What a stage has read, and what is kept of what it has written."""
     reads = {end.stream: end.steps for end in state.ends_of(stage.name) if end.side == "read"}
-    kept = {}
+    kept, skipped = {}, state.skipped.get(stage.name, ())
     for name, every in kept_files(now, stage.name).items():
         whole = every * sum(piece.steps for piece in held[name])
         stream = written_streams(now, stage).get(name)
         # A step that is whole in a stream need not be computed again, whether its end was noted or not.
-        kept[stream or name] = whole if stream else min([whole, *reads.values()])
+        kept[stream or name] = whole if stream else min([whole, *(written_before(n, skipped) for n in reads.values())])
     drops = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
-    return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops)
+    return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops, skipped)
 
 
 def _reached(stage: StagePlan, state: RunState, member: Member, saved: list[SavedState] | None) -> Reached:
@@ -77,7 +77,7 @@ def _why_uneven(stage: StagePlan, state: RunState) -> str:
     ends = state.ends_of(stage.name) if stage.component is None else []
     read = max((end.steps for end in ends if end.side == "read"), default=0)
     for end in ends:
-        if end.side == "write" and end.steps < read - 1:
+        if end.side == "write" and end.steps < written_before(read, state.skipped.get(stage.name, ())) - 1:
             return f"has written {end.steps} steps of {end.stream} for {read} that it read, and has no saved state"
     return ""
 

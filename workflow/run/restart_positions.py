@@ -4,12 +4,15 @@ A stage that keeps no state can begin at any step; one that keeps a state betwee
 or at its first step. What a stage writes again that its readers have already, or that is in a file, is dropped when it
 is written: so a stage may begin before the others, but not after them. A program that does not drop what it writes
 again takes its readers along to the step at which it begins.
+
+A stage that skips a step of what it reads writes nothing for it. So its streams are counted apart: the steps of what it
+reads, and those of what it writes, in which the skipped ones are missing.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _ANY = sys.maxsize  # of a stage that only passes on what it reads: where its readers begin
@@ -26,6 +29,7 @@ class Member:
         finished: how many steps it has read, if it writes nothing.
         states: stream → steps of each state that it has saved, the newest first; None: it keeps no state.
         drops: whether it drops what it writes again.
+        skipped: the steps of what it reads that it skips.
     """
 
     name: str
@@ -35,11 +39,35 @@ class Member:
     finished: int = 0
     states: Sequence[Mapping[str, int]] | None = None
     drops: bool = True
+    skipped: Sequence[int] = ()
 
     @property
     def streams(self) -> list[str]:
         """All that it reads and writes."""
         return list(dict.fromkeys([*self.reads, *self.passed, *self.kept]))
+
+    def at(self, step: int) -> dict[str, int]:
+        """Stream → where a stage without a state is, when the next step that it reads is this one."""
+        written = written_before(step, self.skipped)
+        return {stream: step if stream in self.reads else written for stream in self.streams}
+
+    def step_at(self, stream: str, step: int) -> int:
+        """The next step that a stage without a state reads, when it is at this step of one of its streams."""
+        return step if stream in self.reads else read_before(step, self.skipped)
+
+
+def written_before(step: int, skipped: Collection[int]) -> int:
+    """How many steps a stage has written when the next one that it reads is this one."""
+    return step if step == _ANY else step - sum(each < step for each in skipped)
+
+
+def read_before(written: int, skipped: Collection[int]) -> int:
+    """The next step that a stage reads, or skips, when it has written so many: those before it that it has skipped are
+    added."""
+    step = written
+    for each in sorted(skipped):
+        step += each < step != _ANY
+    return step
 
 
 @dataclass(frozen=True)
@@ -105,10 +133,10 @@ def _limit(writer: Member, stream: str, found: Mapping[str, Mapping[str, int]], 
 
 def _newest(member: Member) -> dict[str, int]:
     if member.states is None:
-        own = [*member.kept.values()]
+        own = member.kept.values()
         if not own and not member.passed:
-            own = [member.finished]
-        return dict.fromkeys(member.streams, min(own, default=_ANY))
+            return member.at(member.finished)
+        return member.at(read_before(min(own, default=_ANY), member.skipped))
     fitting = (state for state in member.states if all(state[name] <= steps for name, steps in member.kept.items()))
     return dict(next(fitting, _first(member)))
 
@@ -116,7 +144,7 @@ def _newest(member: Member) -> dict[str, int]:
 def _not_after(member: Member, now: Mapping[str, int], stream: str, limit: int) -> dict[str, int]:
     """The next earlier beginning of a stage that is not after this step of a stream."""
     if member.states is None:
-        return dict.fromkeys(member.streams, limit)
+        return member.at(member.step_at(stream, limit))
     earlier = (
         state for state in member.states
         if state[stream] <= limit and all(state[name] <= step for name, step in now.items())

@@ -39,6 +39,7 @@ from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
+from workflow.run.observe.disk_room import full_disk_note
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.part_files import join_files, joined_inputs
@@ -327,7 +328,8 @@ class RunLoop:
         """Start the next attempt of these stages, at the first steps that they have not finished."""
         where, attempt = find_beginning(self.run_dir, self.state, stages), self.state.stages[stages[0]].attempt + 1
         ends = {name: dict(steps) for name, steps in where.ends.items()}
-        begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends)
+        skipped = {name: list(steps) for name, steps in where.skipped.items()}
+        begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends, skipped)
         self.write(begun)
         self.state = apply(self.state, begun)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
@@ -494,9 +496,8 @@ class RunLoop:
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
             self.events.append(self.kill_evidence(since, stage, ending))
-        self.events.append(
-            StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
-        )
+        note = ending.note or ("" if succeeded else full_disk_note(self.run_dir))
+        self.events.append(StageExited(since, stage, ending.code, ending.signal, note, alive, dying, ending.cpu_s))
 
     def remove_profiles(self, stage: str) -> None:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""

@@ -50,8 +50,14 @@ class StreamDecisions(NamedTuple):
     coupling: Coupling
     contract: Contract | None
     transport: TransportChoice | None
-    may_pause: bool
-    """Whether its writer may be started again: how long readers wait then is left to the supervisor."""
+    pauses_s: Mapping[str, float]
+    """Stage of the pipeline → how long it may be away because it is started again."""
+
+    def pause_s(self, port: StagePort) -> float:
+        """How long a reader may have to wait for others, which wait for one that is started again; 0: none is. How long
+        it waits for a step is then left to the supervisor, which knows for whom."""
+        others = [pause for stage, pause in self.pauses_s.items() if stage != port.stage]
+        return max(others, default=0.0) if port.side == "read" else 0.0
 
 
 def make_ends(
@@ -84,7 +90,7 @@ def make_ends(
             settings |= _writer(stream, origins)
             settings |= output_parameters(stage, stream, decided.coupling, placements[stage.name], site, notes)
         else:
-            settings |= _reader(stream.engine, deadlines)
+            settings |= _reader(stream.engine, deadlines, decided.pause_s(port))
         settings |= {
             key: value for key, value in users.items() if stream.engine.parameters[key].side in (port.side, "both")
         }
@@ -124,7 +130,7 @@ def _to_end(
     deadlines: Deadlines,
 ) -> EndPlan:
     contract, handed_over = decided.contract, not stream.engine.traits.has_steps
-    has_config, is_patient = port.config is not None and not handed_over, port.side == "read" and decided.may_pause
+    has_config, pause_s = port.config is not None and not handed_over, decided.pause_s(port)
     relied = {} if contract is None else contract.writer if port.side == "write" else contract.readers[port.stage]
     return EndPlan(
         stream=stream.name,
@@ -133,8 +139,8 @@ def _to_end(
         engine=stream.engine.engine,
         parameters=parameters,
         path=decided.path,
-        open_timeout_s=deadlines.start,
-        step_timeout_s=None if deadlines.step is None or is_patient else deadlines.step * stream.every,
+        open_timeout_s=deadlines.start + pause_s,
+        step_timeout_s=None if deadlines.step is None or pause_s else deadlines.step * stream.every,
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=None if handed_over else port.dialect,
@@ -190,13 +196,14 @@ def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
     return {"RendezvousReaderCount": (str(count), why), **queue_parameters(stream, origins)}
 
 
-def _reader(engine: Engine, deadlines: Deadlines) -> EngineSettings:
+def _reader(engine: Engine, deadlines: Deadlines, pause_s: float) -> EngineSettings:
     found: EngineSettings = {}
-    start_s = deadlines.start
+    start_s = deadlines.start + pause_s
     if "OpenTimeoutSecs" in engine.parameters and not engine.parameters["OpenTimeoutSecs"].useless:
         whole = engine.parameters["OpenTimeoutSecs"].type == "int"
         value = str(math.ceil(start_s)) if whole else f"{start_s:.12g}"
-        found["OpenTimeoutSecs"] = value, f"deadlines.start is {start_s:g} s"
+        again = f", and stages that it may wait for are started again for up to {pause_s:g} s" if pause_s else ""
+        found["OpenTimeoutSecs"] = value, f"deadlines.start is {deadlines.start:g} s{again}"
     return found
 
 

@@ -7,7 +7,7 @@ it reads again and to which it appends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from workflow.plan.plan_model import RestartPlan, is_kept
 from workflow.plan.plan_notes import Notes, Problems
@@ -43,6 +43,10 @@ def plan_restarts(
         if problem := next(_obstacles(name, unit, stages, streams, transient, live), None):
             notes.problems.add(f"stages.{name}.on_failure", *problem)
             continue
+        if rule.same_step == "skip" and (why := _why_no_skip(stage, streams.values())):
+            hint = "use `same_step: stop`"
+            notes.problems.add(f"stages.{name}.on_failure.same_step", f"{name} cannot skip a step: it {why}", hint)
+            continue
         anew = [each for each in unit if _reads_from_start(stages[each])]
         if anew and (short := next(_dropping(unit, streams.values()), "")):
             text = f"{name} cannot be started again: {listing(anew)} would need the first step of {short} again"
@@ -50,8 +54,9 @@ def plan_restarts(
             notes.problems.add(f"stages.{name}.on_failure", text, hint)
             continue
         found[name] = RestartPlan(
-            times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew)
-        )
+            times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew),
+            same_step=rule.same_step,
+        )  # fmt: skip
         others = [each for each in unit if each != name]
         together = f", together with {listing(others)}" if others else ""
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
@@ -65,6 +70,18 @@ def _dropping(unit: Collection[str], streams: Collection[JoinedStream]) -> Itera
         is_read = {port.stage for port in stream.readers} & {*unit}
         if is_read and has_spool(stream.spec, stream.engine) and spool_limit(stream.spec) != (None, None):
             yield stream.name
+
+
+def longest_pauses_s(restarts: Iterable[RestartPlan], start_s: float) -> dict[str, float]:
+    """Stage → for how long it may write nothing because it is started again, as often as it may be.
+
+    `start_s`: how long each attempt may take to open its streams.
+    """
+    found: dict[str, float] = {}
+    for rule in restarts:
+        for name in rule.stages:
+            found[name] = max(found.get(name, 0.0), rule.times * (rule.backoff_s + start_s))
+    return found
 
 
 def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStream]) -> list[str]:
@@ -148,6 +165,28 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
         why = "writes a file for each step, which a second attempt would write anew"
         return why, f"use `--set stages.{stage.name}.output.files=one`"
     return "", ""
+
+
+def _why_no_skip(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+    """Why no step can be left out of what this stage reads, as the rest of a sentence; empty: one can.
+
+    From the number of steps that it has written follows where it was: so each step that it reads must be one that it
+    writes, but for those that it skips.
+    """
+    read = [stream for stream in streams if stage.name in {port.stage for port in stream.readers}]
+    if not stage.spec.uses_stage and stage.component is None:
+        return "runs a program without workflow.stage, which reads all steps"
+    if not read:
+        return "reads no stream"
+    if len(read) > 1:
+        return f"reads {listing(stream.name for stream in read)}, and may have failed because of a step of any of them"
+    (stream,) = read
+    if stream.spec.queue.when_full == "discard" and stream.engine.traits.queued:
+        return f"reads {stream.name}, of which steps may be discarded, so that their numbers say nothing"
+    files = None if stage.component is None else stage.component.file_formats
+    if files is not None and files.every and stage.parameters.get(files.every, 1) > 1:
+        return f"writes one of {stage.parameters[files.every]} steps"
+    return ""
 
 
 def _reads_from_start(stage: DeclaredStage) -> bool:

@@ -222,6 +222,7 @@ def _part(records: Records, decided: RestartDecided, begun: StagesRestarted | No
         first_step=None if begun is None else begun.first_step,
         replayed=None if begun is None else max(0, decided.step - _first_read(records, decided.stage, begun)),
         gap_s=None if next_step is None else next_step - decided.t,
+        skipped=decided.skips if begun is not None and decided.skips in begun.skipped.get(decided.stage, ()) else None,
     )
 
 
@@ -269,6 +270,8 @@ def restart_note(part: RestartPart) -> str:
     if part.attempt is None:
         return f"{part.stage} {part.reason}; it was to be started again{together}"
     again = f"attempt {part.attempt} began at step {part.first_step}{together}"
+    if part.skipped is not None:
+        again += f", without step {part.skipped}, at which it failed twice"
     if part.replayed:
         again += f", so that {part.stage} did {part.replayed} of its steps twice"
     gap = "" if part.gap_s is None else f"; its next step was done {duration(part.gap_s)} later"

@@ -35,6 +35,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
     wall_s = own[1] - own[0] if own else None
     spent = _spent(metrics, seen, _in_open_s(plan, state), wall_s) if metrics.exists else {}
     steps_in, bytes_in = _moved(plan, records, "read")
+    skipped = [*records.state.skipped.get(plan.name, ())]
     steps_out, bytes_out = _moved(plan, records, "write")
     cpu = records.cpu.get(plan.name)
     return StagePart(
@@ -42,7 +43,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,
         started=seen.first_started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
         ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
-        steps_in=steps_in, steps_out=steps_out, bytes_in=bytes_in, bytes_out=bytes_out,
+        steps_in=steps_in, steps_out=steps_out, skipped=skipped, bytes_in=bytes_in, bytes_out=bytes_out,
         step_times=times_of_stage(metrics), compute_ranks=rank_spread(metrics.computing_ranks),
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
         observed=plan.observed, figures=records.own_figures.get(plan.name, {}), last_lines=last_lines, **spent,

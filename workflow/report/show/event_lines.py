@@ -100,12 +100,20 @@ def restart_text(restart: RestartDecided) -> str:
     others = [each for each in restart.stages if each != restart.stage]
     together = f", together with {' and '.join(others)}" if others else ""
     wait = f" in {duration(restart.at - restart.t)}" if restart.at > restart.t else ""
-    return f"{restart.stage}: {restart.reason}; it is started again{wait}{together}"
+    twice = "" if restart.skips is None else f", a second time at step {restart.skips}"
+    without = "" if restart.skips is None else ", without this step"
+    return f"{restart.stage}: {restart.reason}{twice}; it is started again{wait}{together}{without}"
 
 
-def attempt_text(stages: Sequence[str], attempt: int, first_step: int) -> str:
-    """`md and saxs: attempt 2, from step 12 on`."""
-    return f"{' and '.join(stages)}: attempt {attempt}, from step {first_step} on"
+def attempt_text(begun: StagesRestarted) -> str:
+    """`md and saxs: attempt 3, from step 12 on; saxs skips step 14`."""
+    skips = [f"; {name} skips {_steps_text(steps)}" for name, steps in begun.skipped.items()]
+    return f"{' and '.join(begun.stages)}: attempt {begun.attempt}, from step {begun.first_step} on{''.join(skips)}"
+
+
+def _steps_text(steps: Sequence[int]) -> str:
+    """`step 14`, or `steps 14, 60`."""
+    return f"step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))}"
 
 
 def proof_lines(proof: ProofTaken) -> list[str]:
@@ -175,7 +183,7 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case StageStarted():
             return started_text(event.stage, event.pid, plan)
         case StagesRestarted():
-            return attempt_text(event.stages, event.attempt, event.first_step)
+            return attempt_text(event)
         case RestartDecided():
             return restart_text(event)
         case StageCpu():

@@ -171,7 +171,7 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
         lines += [(now.proof.t, line) for line in proof_lines(now.proof)]
     lines += [(each.t, restart_text(each)) for each in now.restarts[len(before.restarts) if before else 0 :]]
     begun = now.attempts[len(before.attempts) if before else 0 :]
-    lines += [(each.t, attempt_text(each.stages, each.attempt, each.first_step)) for each in begun]
+    lines += [(each.t, attempt_text(each)) for each in begun]
     for name, stage in now.stages.items():
         old = before.stages[name] if before else None
         if old is not None and old.attempt != stage.attempt:

@@ -240,11 +240,12 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
     others = [name for name in stage.restart.stages if name != stage.name]
     together = f", with {', '.join(others)}" if others else ""
     follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}"
+    lost = "a step at which it fails twice" if stage.restart.same_step == "skip" else "nothing"
     if stage.restart.from_start:
-        return FailureRow(stage.name, follows, "nothing: all steps are computed again")
+        return FailureRow(stage.name, follows, f"{lost}: all steps are computed again")
     spools = [name for end in stage.ends if end.side == "read" and (name := plan.stream(end.stream).spool)]
     kept = f" (steps from {', '.join(spools)})" if spools else ""
-    return FailureRow(stage.name, follows + kept, "nothing: it goes on at the step where it was")
+    return FailureRow(stage.name, follows + kept, f"{lost}: it goes on at the step where it was")
 
 
 def resume_table(plan: Plan, whole: bool) -> Table:

@@ -97,13 +97,15 @@ class StageStarted(Event):
 class StagesRestarted(Event):
     """The next attempt of these stages begins, at this step of their streams; `attempt` counts from 1.
 
-    `ends`: stage → stream → the step at which the stage goes on with that stream, where it is another one.
+    `ends`: stage → stream → the step at which the stage goes on with that stream, where it is another one. `skipped`:
+    stage → the steps of what it reads that it skips, from now on and since earlier attempts.
     """
 
     stages: list[str]
     attempt: int
     first_step: int
     ends: dict[str, dict[str, int]] = field(default_factory=dict)
+    skipped: dict[str, list[int]] = field(default_factory=dict)
 
     def begins(self, stage: str, stream: str) -> int:
         """The first step of a stage at one of its streams."""

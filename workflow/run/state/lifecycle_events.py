@@ -81,7 +81,7 @@ class StageSilent(Event):
 @dataclass(frozen=True)
 class RestartDecided(Event):
     """`stage` has failed at this step, and `stages`, itself included, are started again, not before `at` (Unix s).
-    `from_outside`: a signal has ended it that says nothing of the step."""
+    `from_outside`: a signal has ended it that says nothing of the step. `skips`: the step, if it is to be skipped."""
 
     stage: str
     stages: list[str]
@@ -89,6 +89,7 @@ class RestartDecided(Event):
     step: int
     at: float
     from_outside: bool = False
+    skips: int | None = None
 
 
 @dataclass(frozen=True)

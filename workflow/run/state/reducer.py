@@ -167,8 +167,9 @@ class _Draft:
                 self._changes["restarting"] = (*self.get("restarting"), event)
                 for name in stages:
                     self._await_restart(name)
-            case StagesRestarted(stages=stages):
+            case StagesRestarted(stages=stages, skipped=skipped):
                 pending = tuple(each for each in self.get("restarting") if each.stages != stages)
+                self._changes["skipped"] = {**self.get("skipped"), **skipped}
                 self._changes |= {"restarting": pending, "attempts": (*self.get("attempts"), event)}
                 for name in stages:
                     self._begin_attempt(name, event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -185,6 +185,7 @@ class RunState:
     restarting: tuple[RestartDecided, ...] = ()  # those whose stages have not been started yet
     attempts: tuple[StagesRestarted, ...] = ()  # all that have begun, but the first ones
     spool_first: Mapping[str, int] = field(default_factory=dict)  # stream → the first step that its spool still has
+    skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)  # stage → steps of what it reads
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them
@@ -294,7 +295,8 @@ def initial_state(plan: Plan) -> RunState:
         for end in plan.stage(name).ends:
             key = end.stream, name, end.side
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
-    return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished))
+    skipped = plan.part.skipped if plan.part is not None else {}
+    return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished), skipped=skipped)
 
 
 def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:

@@ -73,8 +73,14 @@ def _owed(state: RunState, writer: EndState) -> list[EndState]:
     return [
         reader for reader in state.readers(writer.stream)
         if reader.live and reader.closed is None and reader.opened is not None and reader.steps < writer.steps
-        and not reader.from_spool and not others_go_on(state, reader.stage)
+        and not reader.from_spool and not others_go_on(state, reader.stage) and not _is_read_again(state, reader)
     ]  # fmt: skip
+
+
+def _is_read_again(state: RunState, reader: EndState) -> bool:
+    """Whether a reader that fails gets its steps from a spool: its writer owes them to the spool alone."""
+    spool = state.plan.stream(reader.stream).spool
+    return spool != "" and spool not in state.failed and state.plan.may_restart(reader.stage)
 
 
 def _is_transient(state: RunState, end: EndState) -> bool:

@@ -92,10 +92,22 @@ def _start_deadline(state: RunState, t: float) -> RunFailure | None:
         if t - begin <= first:
             continue
         stage, chain = diagnose(state, name, t)
+        # Who waits for a stage that was started again gives it the time of its new attempt.
+        begin = max(begin, _started_again(state, stage, t))
+        if t - begin <= first:
+            continue
         if t - begin > limit or can_be_ended(state, stage):
             passed = limit if t - begin > limit else first
             return RunFailure(stage, f"streams not open within {passed:g} s: {chain}", "start")
     return None
+
+
+def _started_again(state: RunState, name: str, t: float) -> float:
+    """When the newest attempt of a stage was started, or is about to be; 0: it is the first one."""
+    stage = state.stages.get(name)
+    if stage is None or stage.attempt == 1:
+        return 0.0
+    return t if stage.started is None else stage.started
 
 
 def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:

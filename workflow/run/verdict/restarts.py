@@ -35,15 +35,48 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     before = [each for each in state.restarts if each.stages == rule.stages]
     counted = [each for each in before if rule.within_s is None or t - each.t <= rule.within_s]
     outside = state.stages[culprit].signal in _FROM_OUTSIDE
-    last = before[-1] if before else None
+    last, skips = before[-1] if before else None, None
     if last is not None and (last.stage, last.step) == (culprit, step) and not outside and not last.from_outside:
-        again = " both times" if last.reason == reason else f"; the time before it {last.reason}"
-        return f"step {step} ends it: {reason}{again}"
+        if last.skips == step:
+            return f"step {step} ends it, although it was to be skipped: {reason}"
+        if rule.same_step == "stop" or not _has_begun(state, culprit, step):
+            return f"step {step} ends it: {_both(reason, last)}"
+        skips = step
     if len(counted) >= rule.times:
         within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
         return f"it was started again {plural(len(counted), 'time')}{within}: `on_failure.times` is {rule.times}"
     at = t if not before else t + rule.backoff_s
-    return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside)
+    return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside, skips)
+
+
+def _has_begun(state: RunState, name: str, step: int) -> bool:
+    """Whether a stage may have had this step: it failed neither before the first one nor after the last one."""
+    read = [end for end in state.ends_of(name) if end.side == "read"]
+    return all(end.opened is not None and state.writer(end.stream).steps > step for end in read)
+
+
+def _both(reason: str, before: RestartDecided) -> str:
+    """Why a stage has failed twice at the same step."""
+    return reason + (" both times" if before.reason == reason else f"; the time before it {before.reason}")
+
+
+def skipped_steps(state: RunState) -> list[tuple[str, int, str]]:
+    """(stage, step, why) for each step that a stage skips. Of those of earlier parts of the run nobody knows why."""
+    reasons = {}
+    for number, each in enumerate(state.restarts):
+        before = next((one for one in reversed(state.restarts[:number]) if one.stages == each.stages), None)
+        if each.skips is not None and before is not None:
+            reasons[each.stage, each.skips] = _both(each.reason, before)
+    return [
+        (name, step, reasons.get((name, step), "in an earlier part of the run"))
+        for name, steps in state.skipped.items()
+        for step in steps
+    ]
+
+
+def skip_warnings(state: RunState) -> list[str]:
+    """What to say of the steps that are missing in what stages have written."""
+    return [f"{name}: step {step} was skipped: {why}" for name, step, why in skipped_steps(state)]
 
 
 def current_step(state: RunState, name: str) -> int:

@@ -17,6 +17,7 @@ from workflow.run.state.events import StrangeReader
 from workflow.run.state.lifecycle_events import StageSilent
 from workflow.run.state.run_state import EndState, RunState, RunWarning
 from workflow.run.verdict.failed_stages import failure_warnings
+from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 # So long a stage may take to end after it has closed its streams, before `wf status` says so.
@@ -86,13 +87,13 @@ def warning_text(warning: RunWarning) -> str:
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, and of
-    taps that have failed."""
+    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, of steps
+    that are skipped, and of taps that have failed."""
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
-    return [*(warning_text(warning) for warning in found), *failure_warnings(state)]
+    return [*(warning_text(warning) for warning in found), *skip_warnings(state), *failure_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:

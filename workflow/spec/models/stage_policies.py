@@ -216,6 +216,20 @@ class FailureRule(Spec):
     backoff: Duration = Field(
         10.0, examples=["10 s"], description="restart: the pause before the second restart and each one that follows"
     )
+    same_step: Literal["stop", "skip"] = Field(
+        "stop",
+        description="restart: what follows when it fails twice at the same step, and no signal from outside has ended "
+        "it. stop: the run is stopped; skip: it is started again without this step, of which its output has nothing",
+    )
+
+    @model_validator(mode="after")
+    def _only_again(self) -> FailureRule:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        if self.same_step == "skip" and self.do != "restart":
+            raise ValueError(
+                f"same_step is for stages that are started again, not for `do: {self.do}`; use `do: restart`"
+            )
+        return self
 
 
 def _rule_word(value: Any) -> Any:

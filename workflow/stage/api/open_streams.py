@@ -114,7 +114,7 @@ def _open_read(end: StreamEnd) -> Reader:
     except StageError as error:
         process_metrics().error(end.stream, error)
         raise
-    reader = Reader(end, _open_read_engine(end), settings.current().stage)
+    reader = Reader(end, _open_read_engine(end), settings.current().stage, _check_skip)
     _opened(end, begin, reader)
     return reader
 
@@ -157,6 +157,16 @@ def _open_write(end: StreamEnd) -> Writer:
     writer = Writer(end, _open_write_engine(end), settings.current().stage)
     _opened(end, begin, writer)
     return writer
+
+
+def _check_skip(step: int) -> None:
+    """Raise StageError where a step that is to be skipped is in an output: what is written next would be taken for what
+    is there, and be dropped."""
+    for opened in _opened_ends.values():
+        if isinstance(opened, Writer) and opened.is_dropping:
+            raise StageError(
+                f"step {step} cannot be skipped: what the program has written of it to {opened.name} is there already"
+            )
 
 
 def _open_read_engine(end: StreamEnd) -> ReadEngine:

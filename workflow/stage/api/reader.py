@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,9 @@ class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
 
     `name`: of the stream; `steps`: how many steps are finished so far, those of earlier attempts of the stage included;
-    `before`: how many of them are not in this run directory, because the run goes on with an earlier one. Iterate on
-    all ranks.
+    `before`: how many of them are not in this run directory, because the run goes on with an earlier one; `skipped`:
+    the steps that the loop leaves out, because the stage has failed twice at each (`same_step: skip`): they are counted
+    in `steps`. Iterate on all ranks.
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
@@ -41,9 +42,12 @@ class Reader:
     with a larger error than its `bound`.
     """
 
-    def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:
+    def __init__(
+        self, end: StreamEnd, engine: ReadEngine, stage: str, may_skip: Callable[[int], None] | None = None
+    ) -> None:
         self.name = end.stream
-        self.steps, self.before = end.first_step, end.part_step
+        self.steps, self.before, self.skipped = end.first_step, end.part_step, tuple(end.skipped)
+        self._may_skip, self._checked = may_skip, False
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False
@@ -62,6 +66,9 @@ class Reader:
         self.release_step()
         end_if_requested(self)
         status = self._wait()
+        while status is StepStatus.READY and self.steps in self.skipped:
+            self._skip_step()
+            status = self._wait()
         if status is StepStatus.ENDED:
             self._ended = True
             self.close()
@@ -69,7 +76,8 @@ class Reader:
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
-        if self.steps == self._end.first_step:
+        if not self._checked:
+            self._checked = True
             self._prepare_comparison()
             if self._end.variables:
                 self._check()
@@ -157,6 +165,18 @@ class Reader:
         io_s = self._io_s + self._metrics.leave() - begin
         self._metrics.step(self.name, "read", nbytes, self._wait_s, io_s)
         self.steps, self._io_s = self.steps + 1, 0.0
+
+    def _skip_step(self) -> None:
+        """Read over a step that is to be left out."""
+        if self.steps == self._end.skips_now and self._may_skip is not None:
+            try:
+                self._may_skip(self.steps)
+            except StageError as error:
+                raise self._record(error) from None
+        begin = self._metrics.enter()
+        nbytes = self._engine.end()
+        self._metrics.step(self.name, "read", nbytes, self._wait_s, self._metrics.leave() - begin)
+        self.steps += 1
 
     def _prepare_comparison(self) -> None:
         if self._engine.info(SAMPLES) is not None:
