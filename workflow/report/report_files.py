@@ -47,7 +47,7 @@ def _earlier_reports(records: Records) -> list[Report] | None:
     """The reports of the parts before, the first one first, where something is expected of them all; None: one of them
     cannot be read."""
     part = records.plan.part
-    if part is None or not records.plan.expectations:
+    if part is None or part.is_reuse or not records.plan.expectations:
         return []
     try:
         return [read_report(path) for path in reversed(list(parts_before(part)))]

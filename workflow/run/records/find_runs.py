@@ -146,7 +146,7 @@ def linking_runs(run_dir: Path) -> list[tuple[Path, PartRecord]]:
 def newest_part(run_dir: Path) -> Path:
     """The last of the parts that go on with this run, which may be one itself; the run itself where there is none."""
     newest, seen = run_dir.resolve(), set[Path]()
-    while is_abandoned(newest) and (record := read_part(newest)) is not None:
+    while is_abandoned(newest) and (record := read_part(newest)) is not None and record.number > 1:
         newest = Path(record.run).resolve()
     while newest not in seen and (following := following_part(newest)) is not None:
         seen.add(newest)
