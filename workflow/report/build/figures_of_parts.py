@@ -41,7 +41,7 @@ def _of_all(name: str, parts: Sequence[Mapping[str, float]]) -> float | None:
     place = name.removesuffix(field)
     if field in _ADDED:
         return sum(value for value, _ in known)
-    if field == "longest_queue":
+    if field == "longest_queue" or field.endswith("_max_s"):
         return max(value for value, _ in known)
     if field in _RATES:
         amounts = [(part.get(place + _RATES[field], 0.0), value) for value, part in known]
