@@ -132,7 +132,8 @@ def test_a_plan_stays_a_table_and_its_prose_is_wrapped(width: int) -> None:
     heads = [line.split() for line in lines if line.startswith(("stage ", "stream "))]
     assert [head[:2] for head in heads] == [["stage", heads[0][1]], ["stream", "from,"], ["stream", "end"]]
     rows = [line for line in lines if line.startswith("md ")]
-    assert len(rows) == 1 and "  md, saxs, keep: TUNABLES=a=1:b=2" in lines
+    assert [row.split()[1] for row in rows] == ["simulation", "at"], "stages, and where they begin when resumed"
+    assert "  md, saxs, keep: TUNABLES=a=1:b=2" in lines
 
 
 def test_the_less_important_columns_go_first_and_wide_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,6 +180,7 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
     assert result.stderr.splitlines()[1:] == [
         "error: stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
         "    [red]ValueError[/red]: A", f"  {run_dir}/report.html",
+        f"  next: `wf resume {run_dir}` goes on where it was",
     ]  # fmt: skip
 
 
@@ -193,19 +195,20 @@ def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.Cap
     run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", reason), metrics)
     log = run_dir / "stages/saxs/stderr.log"
     log.write_text("something else\nStageError: plot needs `pwer`; the stream has power\n")
+    then = f"  next: `wf resume {run_dir}` goes on where it was"
     assert end_of(run_dir, capsys) == [
-        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
+        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else", then
     ]  # fmt: skip
     log.write_text("plot needs `pwer`; the stream has power\n")
-    assert end_of(run_dir, capsys) == [f"error: {reason}"]
+    assert end_of(run_dir, capsys) == [f"error: {reason}", then]
 
 
 def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = failed_run(tmp_path)
     (run_dir / "pictures/deep").mkdir(parents=True)
-    assert not any("pictures" in line for line in end_of(run_dir, capsys))
+    assert not any("/pictures" in line for line in end_of(run_dir, capsys))
     (run_dir / "pictures/deep/a.png").write_bytes(b"")
-    assert end_of(run_dir, capsys)[-1] == f"  {run_dir}/pictures"
+    assert f"  {run_dir}/pictures" in end_of(run_dir, capsys)
 
 
 def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path |
     from workflow.run.records.run_directory import RUNS
 
     if report.run.resumable:
-        is_named = run_dir is None or run_dir.parent.name == RUNS
+        is_named = run_dir is None or run_dir.resolve().parent == Path(RUNS).resolve()
         say(console, f"  next: {resume_text(shlex.quote(report.run.directory if is_named else str(run_dir)))}")
 
 
