@@ -51,7 +51,7 @@ reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which t
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
 
 # Of the tables of runs that go on: docs/reliability.md.
-FAULTS := restart random_kills power_cuts other_ends skipped_steps
+FAULTS := restart random_kills power_cuts other_ends skipped_steps programs_in_cpp
 reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt and go on, and write docs/reliability.md
 	rm -f build/reliability.jsonl
 	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(FAULTS:%=tests/faults/test_%.py)

@@ -116,9 +116,21 @@ def hurt(cells: list[dict[str, Any]]) -> str:
     return text + "\n"
 
 
+def programs(cells: list[dict[str, Any]]) -> str:
+    """Unchanged programs in C++, by what was killed and how the streams go."""
+    text = "## Unchanged programs in C++\n\nA simulation with MPI that writes checkpoints of its own, and a reader; "
+    text += "neither knows anything of wf.\n\n"
+    text += row(["killed", "streams", "runs", "went on by", "equal"]) + row(["---"] * 5)
+    for role, way in sorted({(cell["role"], cell["way"]) for cell in cells}):
+        here = [cell for cell in cells if (cell["role"], cell["way"]) == (role, way)]
+        by = ", ".join(sorted({cell["by"] for cell in here}))
+        text += row([role, way, len(here), by, sum(cell["equal"] for cell in here)])
+    return text + "\n"
+
+
 # The parts of the page, in order: the name of the table in the records, and what makes the text.
 TABLES = {
-    "restart": restarts, "kills": kills, "cuts": cuts, "hurt": hurt, "skips": skips,
+    "restart": restarts, "kills": kills, "cuts": cuts, "hurt": hurt, "skips": skips, "programs": programs,
 }  # fmt: skip
 
 
