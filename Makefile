@@ -35,7 +35,9 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	@echo "to use wf: . $(BIN)/activate"
 
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
-ALONE := tests/faults tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
+# Of the faults those that wait for conditions share it.
+FAULTS := restart random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states
+ALONE := $(filter-out $(FAULTS:%=tests/faults/test_%.py),$(sort $(wildcard tests/faults/test_*.py))) tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 
 test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
@@ -51,7 +53,6 @@ reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which t
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
 
 # Of the tables of runs that go on: docs/reliability.md.
-FAULTS := restart random_kills power_cuts other_ends skipped_steps programs_in_cpp
 reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt and go on, and write docs/reliability.md
 	rm -f build/reliability.jsonl
 	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(FAULTS:%=tests/faults/test_%.py)
