@@ -149,7 +149,7 @@ def test_a_run_that_re_uses_and_fails_goes_on_and_is_no_part_of_the_other(folder
     code, said = wf(folder, "resume", first.name)
     assert code == 2 and f"{first.name} has succeeded" in said, "it is not a part of the run that re-uses it"
     (folder / "fail-mode").unlink()
-    code, said = wf(folder, "resume", failed.name, "-q")
+    code, said = wf(folder, "resume", failed.name)
     assert code == 0 and "sim   done" in said and "part 2, which goes on with" in said, said
     assert compare_runs(runs(folder)[2] / "streams/field.bp", first / "streams/field.bp").identical
 
