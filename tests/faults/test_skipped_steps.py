@@ -218,8 +218,8 @@ def test_a_step_that_was_written_is_not_left_out(cell: Cell, tmp_path: Path) -> 
         assert_without(done, skipped, cell)
     else:
         assert cell.save, done.said
-        assert "step 5 ends it, although it was to be skipped" in done.report.run.reason
-        assert "step 5 cannot be skipped: what the program has written of it to result is there already" in done.said
+        assert "step 5 was to be skipped" in done.report.run.reason
+        assert "step 5 cannot be skipped: stream result has its output already" in done.said
 
 
 @pytest.mark.reliability

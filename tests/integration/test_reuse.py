@@ -101,7 +101,7 @@ def test_a_changed_stage_and_what_reads_it_run_again(folder: Path) -> None:
     (folder / "pipeline.yaml").write_text(text.replace('mode, "2"', 'mode, "3"'))
     code, planned = wf(folder, "plan", "pipeline.yaml", "--reuse")
     assert code == 0 and "mode  runs: command: " in planned and "mean  re-used" in planned
-    assert "with the files of" in run(folder, "--reuse")
+    assert "re-used from" in run(folder, "--reuse")
     first, second = runs(folder)
     assert ran(folder) == ["mode"]
     assert not (second / "stages/mode" / NUMBERS).is_symlink()
@@ -159,7 +159,9 @@ def test_what_is_gone_runs_again_and_mistakes_are_named(folder: Path) -> None:
     numbers = first / "pdf.bp"
     numbers.rename(folder / "away.bp")
     said = wf(folder, "plan", "pipeline.yaml", "--reuse")[1]
-    assert f"keep  runs: pdf.bp of {first.name} is gone" in said and "pdf   runs: runs together with keep" in said
+    assert (
+        f"keep  runs: pdf.bp of {first.name} is gone" in said and "pdf   runs: joined to keep by a live stream" in said
+    )
     for options, hint in (
         (["--reuse", "pipeline.yaml"], "write it last, `pipeline.yaml --reuse`"),
         (["pipeline.yaml", "--reuse", "nix"], "there is no run `nix`"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import adios2
+
 from tests.support.pipelines import run
 from workflow.compare.compare_runs import compare_runs
 from workflow.run.records.events_file import read_events
@@ -67,3 +69,63 @@ def test_an_analysis_goes_on_behind_a_spool_that_keeps_eight_steps(tmp_path: Pat
     assert not list(done.folder.glob("streams/*-spool.bp")), "what has lost its first steps is removed"
     size, used = map(int, (whole / "noted").read_text().split())
     assert used >= size * 0.9, "a spool that keeps all"
+
+
+# After a restart it is slower than the simulation, so that it is far behind what the spool is to keep.
+PASSES_ON = """
+import time
+import numpy as np
+from workflow import stage
+with stage.open_reader("field") as fields, stage.open_writer("mid") as mid:
+    late = fields.steps > 0
+    for step in fields:
+        with mid.step():
+            mid.write("mean", float(step.read("grid").mean()))
+            mid.write("index", np.int64(step.index))
+        time.sleep(0.06 * late)
+"""
+FAILS_ONCE = """
+import sys
+from pathlib import Path
+from workflow import stage
+failed = Path(sys.argv[1], "failed")
+with stage.open_reader("mid") as mids, stage.open_writer("means") as means:
+    for step in mids:
+        if step.index == 20 and not failed.exists():
+            failed.touch()
+            sys.exit(3)
+        with means.step():
+            means.write("mean", step.read("mean"))
+            means.write("index", step.read("index"))
+"""
+UNIT = """
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 10000, particles: 0, steps: 150, compute_time: 20 ms}}}}
+  pass: {{command: ["${{{{ wf.python }}}}", "{folder}/pass.py"], reads: {{field: {{}}}}, writes: {{mid: {{}}}}}}
+  mean:
+    command: ["${{{{ wf.python }}}}", "{folder}/mean.py", "{folder}"]
+    reads: {{mid: {{}}}}
+    writes: {{means: {{}}}}
+    on_failure: restart
+  keep: {{component: archive, with: {{path: kept.bp}}}}
+streams:
+  field: {{from: sim, to: pass, via: sst, spool: {{keep: 4 steps}}}}
+  mid: {{from: pass, to: mean, via: sst}}
+  means: {{from: mean, to: keep, via: bp5}}
+"""
+
+
+def test_the_steps_of_a_slow_stage_that_another_one_takes_along_are_kept(tmp_path: Path) -> None:
+    """`pass` has no rule of its own: that of `mean` starts it again, behind the spool."""
+    (tmp_path / "pass.py").write_text(PASSES_ON)
+    (tmp_path / "mean.py").write_text(FAILS_ONCE)
+    done = run(tmp_path, UNIT.format(folder=tmp_path))
+    assert done.code == 0, done.said
+    with adios2.Stream(str(done.folder / "kept.bp"), "r") as stream:
+        found = [(int(stream.read("index")), float(stream.read("mean"))) for _ in stream.steps()]
+    assert [index for index, _ in found] == list(range(150))
+    assert len({mean for _, mean in found}) == 150, "each step has a mean of its own, and none is that of a hole"
+    assert 0.0 not in {mean for _, mean in found}
+    (again,) = (event for event in read_events(done.folder) if isinstance(event, StagesRestarted))
+    dropped = [event for event in read_events(done.folder) if isinstance(event, StepsDropped)]
+    assert any(event.t > again.t for event in dropped), "it drops what both have finished"

@@ -27,7 +27,6 @@ def test_the_figures_of_two_parts(tmp_path: Path) -> None:
         "stages.md.wait_s",
         "stages.saxs.bytes_in",
         "streams.atoms.bytes",
-        "streams.atoms.dropped",
     ):
         assert both[name] == pytest.approx(one[name] + two[name]), name
     seconds = sum(part["streams.atoms.bytes"] / part["streams.atoms.throughput"] for part in (one, two))
@@ -39,7 +38,19 @@ def test_the_figures_of_two_parts(tmp_path: Path) -> None:
     assert both["streams.atoms.longest_queue"] == max(longest)
     steps = 10 * one["stages.md.step_s"] + 30 * two["stages.md.step_s"]
     assert both["stages.md.step_s"] == pytest.approx(steps / 40)
+    assert both["stages.md.step_rate"] == pytest.approx((10 + 30) / both["stages.md.wall_s"])
     assert both["streams.atoms.steps"] == records.state.writer("atoms").steps, "as the state counts them: of all parts"
+
+
+def test_what_a_part_does_not_tell_is_not_known_of_the_whole(tmp_path: Path) -> None:
+    records = read_records(write_sample(tmp_path / "fast", steps=30))
+    whole = make_report(records)
+    stage = whole.stage("md").model_copy(update={"bytes_out": None, "cpu_s": None})
+    killed = whole.model_copy(update={"stages": [stage, *whole.stages[1:]]})
+    both = figures_of_run([killed, whole], records)
+    assert "stages.md.bytes_out" not in both and "stages.saxs.bytes_in" in both
+    done = whole.model_copy(update={"stages": [stage.model_copy(update={"started": None}), *whole.stages[1:]]})
+    assert "stages.md.bytes_out" in figures_of_run([whole, done], records), "it had done its work before"
 
 
 def test_a_part_does_not_fail_because_another_one_has_done_the_rest(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.support.chains import Way, chain, make_end, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan, RestartPlan
 from workflow.report.show.event_lines import restart_text
+from workflow.run.attempts import to_attempt
 from workflow.run.lifecycle import wake_at
 from workflow.run.state.events import (
     Interrupted,
@@ -162,7 +163,7 @@ def test_a_step_is_skipped_once() -> None:
     run = skipping().tick(13.0)
     run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StageExited(15.0, "saxs", 1, None)).tick(16.0)
     end_all(run, 16.0)
-    assert "step 4 ends it, although it was to be skipped: ended with exit code 1" in run.verdict.reason
+    assert "step 4 was to be skipped" in run.verdict.reason
 
 
 def test_the_next_step_has_two_chances_of_its_own() -> None:
@@ -406,3 +407,17 @@ def test_a_spool_is_read_by_who_comes_late(writer: bool, reader: bool, together:
     if late:
         state = fold(state, [StagesRestarted(9.0, stages, 3, 2)])
         assert state.ends["atoms", "saxs", "read"].from_spool, "nor does it come earlier the next time"
+
+
+@pytest.mark.parametrize(("came_to", "checked"), [(5, 6), (6, 6), (8, None)])
+def test_a_step_that_no_attempt_has_left_out_yet_is_checked_again(came_to: int, checked: int | None) -> None:
+    """An attempt that is killed before it comes to the step has not found out whether its output is there already."""
+    state = initial_state(restarted("live", ["saxs"]))
+    decided = [
+        RestartDecided(1.0, "saxs", ["saxs"], "exit 1", 6, 1.0),
+        RestartDecided(2.0, "saxs", ["saxs"], "exit 1", 6, 2.0, False, 6),
+        RestartDecided(3.0, "saxs", ["saxs"], "killed", came_to, 3.0, True),
+    ]
+    state = replace(state, restarts=tuple(decided), skipped={"saxs": [6]})
+    read = to_attempt(state.plan.stage("saxs"), state, {}).ends[0]
+    assert (read.side, read.skipped, read.skips_now) == ("read", [6], checked)

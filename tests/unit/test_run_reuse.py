@@ -74,7 +74,7 @@ def test_what_reads_a_stage_that_runs_again_runs_again_and_its_unit_with_it(plan
     assert found == {
         "walk": "data.bin has another content",
         "count": "reads positions, which walk writes anew",
-        "keep": "runs together with count",
+        "keep": "joined to count by a live stream",
     }
     # A live stream is nowhere: the writer runs again for its reader.
     assert running(why_they_run(plan, plan, {"keep": "pdf.bp is gone"})) == ["count", "keep"]
@@ -186,6 +186,6 @@ def test_another_adios2_and_a_file_that_is_gone_count_for_all(folder: Path) -> N
 
 def test_what_people_read() -> None:
     assert reuse_text("run-1", {"sim": "", "mean": "is new"}) == (
-        "with the files of run-1:\n  sim   re-used\n  mean  runs: is new"
+        "re-used from run-1:\n  sim   re-used\n  mean  runs: is new"
     )
     assert "all stages run" in reuse_text(None, {})

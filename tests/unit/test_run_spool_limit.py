@@ -102,7 +102,24 @@ def test_what_is_more_than_it_is_to_keep(written: int, kept: dict[str, Any], byt
 
 def test_only_stages_that_are_started_again_are_waited_for() -> None:
     state = spooled(9, {"spool_steps": 8})
-    assert units_behind(state, state.plan.stream("field")) == [["xrd"]]
+    field = state.plan.stream("field")
+    assert units_behind(state, field) == [["xrd"]]
+    # The rule of another stage takes the reader along, which has none of its own.
+    xrd, keep = state.plan.stage("xrd"), make_stage("keep", ["x"], [make_end("pattern", "read")])
+    rule = xrd.restart
+    assert rule is not None
+    keep = keep.model_copy(update={"restart": rule.model_copy(update={"stages": ["xrd", "keep"]})})
+    plain = xrd.model_copy(update={"restart": None})
+    others = [stage for stage in state.plan.stages if stage.name != "xrd"]
+    plan = state.plan.model_copy(update={"stages": [*others, plain, keep]})
+    assert units_behind(replace(state, plan=plan), field) == [["xrd", "keep"]]
+
+
+def test_a_reader_of_the_spool_is_not_robbed_of_its_next_step() -> None:
+    state = spooled(30, {"spool_steps": 8})
+    key: EndKey = ("field", "xrd", "read")
+    behind = replace(state.ends[key], from_spool=True, steps=11)
+    assert droppable(replace(state, ends={**state.ends, key: behind}), state.plan.stream("field")) == 11
 
 
 def test_an_attempt_that_would_need_a_dropped_step_is_refused() -> None:

@@ -76,7 +76,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         if before.part is None or before.part.is_reuse:
             raise RunError(text, "start it: `wf run`")
         waits = f"wait for its job: wf watch {directory.name}, or end it: wf cancel {directory.name}"
-        soon = f"unless it is just being started, it does not count any more in {START_S:.0f} s: then try again"
+        soon = f"it is being started, or its start has failed: try again in {START_S:.0f} s"
         raise RunError(
             f"{text}, and goes on with {Path(before.part.run).name}", soon if read_job(directory) is None else waits
         )
@@ -166,7 +166,7 @@ def _await_end(name: str, named_as: str) -> None:
     while left := find_members(named_as):
         if time.monotonic() > deadline:
             pids = listing([str(pid) for pid in sorted(left)[:MOST_LISTED]])
-            text = f"the supervisor of {name} has died, and {plural(len(left), 'process')} of it are still here: {pids}"
+            text = f"the supervisor of {name} has died; left on this host: {plural(len(left), 'process')} ({pids})"
             raise RunError(text, f"`wf cancel {name}` ends them")
         time.sleep(PAUSE_S)
 

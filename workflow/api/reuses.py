@@ -136,8 +136,17 @@ def _what_changed(planned: PlannedRun, before: Plan, provenance: Provenance) -> 
             for path, role in files.items()
             if role != "pipeline"
         )
-        found[name] = first_reason([*common, python, *filter(None, changes)])
+        found[name] = first_reason([*common, python, *filter(None, changes), _read_folder(data)])
     return found
+
+
+def _read_folder(stage: Mapping[str, Any]) -> str:
+    """The folder that a command or a parameter of a stage names: what is in it is not compared."""
+    from workflow.provenance.plan_files import is_data, paths_in
+
+    named = [Path(text) for text in paths_in([stage["program"], stage["parameters"]])]
+    folders = [path for path in named if path.is_dir() and not is_data(path)]
+    return f"names the folder {folders[0]}, whose files are not compared" if folders else ""
 
 
 def _changed_text(directory: Path, plan: Plan, kept: Plan, name: str) -> str:
@@ -204,6 +213,10 @@ class _Outputs:
             return ""
         if self.state.stages[name].status != "succeeded":
             return "had not succeeded"
+        if self.state.skipped.get(name):
+            return "had skipped steps"
+        if self.stage.added == "spool" and any(self.now.stream(end.stream).drops for end in self.stage.ends):
+            return ""  # its file was removed after the run, and nobody misses it
         streams = [self.now.stream(end.stream) for end in self.stage.ends if end.side == "write"]
         files = [stream for stream in streams if not stream.traits.in_memory]
         paths = [*(stream.path for stream in files), *self._written()]

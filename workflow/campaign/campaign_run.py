@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.provenance.provenance_model import read_provenance
+from workflow.site.this_machine import usable_cores
 
 ShowEnded = Callable[[EndedRepetition], None]
 Say = Callable[[str], None]
@@ -142,7 +142,7 @@ def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
         directory,
         wf_version=__version__,
         host=socket.gethostname(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=usable_cores(),
         versions=key_versions(),
         checksums=file_checksums(planned.campaign),
     )

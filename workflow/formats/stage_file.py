@@ -34,7 +34,8 @@ class StreamEnd:
     `repeated`: how many steps before that it writes first, which its readers or the file already have.
     `part_step`: the index of the first step of this part of the run, 0 unless it goes on with an earlier one.
     `before`: how many steps come before the first one at `path`; `earlier`: the file that holds them, if it is read.
-    `skipped`: the steps that the program does not get; `skips_now`: the one of them that it has had until now.
+    `skipped`: the steps that the program does not get; `skips_now`: the one of them that no attempt has
+    left out yet.
     """
 
     stream: str

@@ -113,7 +113,7 @@ class EndPlan(PlanPart):
     skipped: list[int] = Field(
         [], description="steps at which the stage failed twice, and that its program does not get"
     )
-    skips_now: int | None = Field(None, description="the one of them that the attempt before this one had got")
+    skips_now: int | None = Field(None, description="the one of them that no attempt has left out yet")
 
     @property
     def begin(self) -> int:

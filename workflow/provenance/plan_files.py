@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from workflow.spec.load import Loaded
 from workflow.spec.shipped import SHIPPED, find_config
 
 # The Python modules of the user's own that programs import, found beside them: by the names that they import.
+
+# A path that is a text, or stands in a word behind the name of an option.
+_PATH = re.compile(r"(?:-\w|[^/\n]*[=:])?(/.*)", re.DOTALL)
 
 
 def imported_modules(files: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
@@ -241,14 +245,15 @@ def file_records(files: Mapping[Path, FileRole], limit: int) -> list[FileRecord]
 
 
 def paths_in(data: Any) -> list[str]:
-    """The absolute paths among the texts of JSON-like data, keys included, each once and in their order."""
+    """The absolute paths among the texts of JSON-like data, keys included, each once and in their order; also those in
+    a word of a command, as in `--config=/a/b`, `in:/a/b` and `-I/a/b`."""
     found: dict[str, None] = {}
     waiting = [data]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            if value.startswith("/"):
-                found[value] = None
+            if match := _PATH.match(value):
+                found[match[1]] = None
         elif isinstance(value, dict):
             for key in reversed(value):
                 waiting += (value[key], key)

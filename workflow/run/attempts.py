@@ -133,9 +133,14 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
 
 
 def _skips_now(state: RunState, stage: str) -> int | None:
-    """The step that the newest attempt of a stage is the first to skip."""
-    decided = next((each for each in reversed(state.restarts) if stage in each.stages), None)
-    return None if decided is None or decided.stage != stage else decided.skips
+    """The step that no attempt of a stage has skipped yet, of those that it skips: it was decided last, and none has
+    come beyond it."""
+    found: int | None = None
+    for each in state.restarts:
+        if each.stage == stage:
+            found = None if found is not None and each.step > found else found
+            found = found if each.skips is None else each.skips
+    return found
 
 
 def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:

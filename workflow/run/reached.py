@@ -24,7 +24,9 @@ Held = Mapping[str, Sequence[PiecePlan]]
 def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
     """What a run and the parts before it hold of the files with which the next part can go on."""
     names = {name for stage in now.stages for name in kept_files(now, stage.name)}
-    return {name: pieces_of(run_dir, before, name) for name in names}
+    # What has lost its first steps, a later part does not see: whatever its own pipeline says.
+    short = {in_run(before.stream(stream.spool).path) for stream in before.streams if stream.drops}
+    return {name: [] if name in short else pieces_of(run_dir, before, name) for name in names}
 
 
 def how_far(

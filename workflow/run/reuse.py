@@ -20,6 +20,7 @@ _LEFT_OUT = {
     "checkpoint", "from_start", "file_parameters",
 }  # fmt: skip
 # The step at which an end begins: of a run that went on in parts the files hold all steps.
+_PATIENCE = {"OpenTimeoutSecs", "BeginStepPollingFrequencySecs"}
 _LEFT_OUT_OF_ENDS = {
     "open_timeout_s", "step_timeout_s", "transport", "first_step", "repeated", "part_step", "before", "earlier",
 }  # fmt: skip
@@ -51,7 +52,7 @@ def why_they_run(now: Plan, before: Plan, known: Mapping[str, str]) -> dict[str,
 def _of_group(own: Mapping[str, str]) -> dict[str, str]:
     """The same of stages that are re-used together."""
     first = next((name for name, why in own.items() if why), None)
-    return {name: why or ("" if first is None else f"runs together with {first}") for name, why in own.items()}
+    return {name: why or ("" if first is None else f"joined to {first} by a live stream") for name, why in own.items()}
 
 
 def _late_readers(plan: Plan, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -75,6 +76,8 @@ def _change(now: Plan, before: Plan, name: str) -> str:
 def _values(plan: Plan, name: str) -> dict[str, Any]:
     """Key → value of what decides what a stage writes."""
     data = plan.stage(name).model_dump(mode="json", exclude=_LEFT_OUT)
+    for end in data["ends"]:
+        end["parameters"] = {key: value for key, value in end["parameters"].items() if key not in _PATIENCE}
     data["ends"] = {
         f"{end['side']} {end['stream']}": {key: value for key, value in end.items() if key not in _LEFT_OUT_OF_ENDS}
         for end in data["ends"]

@@ -53,7 +53,7 @@ from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.run_allocation import granted_nodes, to_event
-from workflow.run.spool_limit import LOOK_S, drop_data, droppable, units_behind
+from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, drop_data, droppable, units_behind
 from workflow.run.state.events import (
     Cleaned,
     Clock,
@@ -170,9 +170,9 @@ class RunLoop:
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
         self.asked = -math.inf
-        # Streams whose spools keep the newest steps only, and when they were looked at.
+        # Streams whose spools keep the newest steps only, and when they are looked at again.
         self.limited = [stream for stream in plan.streams if stream.drops]
-        self.dropped = -math.inf
+        self.drops_at = -math.inf
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
         if self.prover is not None:
@@ -410,9 +410,11 @@ class RunLoop:
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
         self.look_for_strangers(now)
-        if self.limited and now - self.dropped >= LOOK_S:
-            self.dropped = now
+        if self.limited and now >= self.drops_at:
             self.drop_steps()
+            # Where it takes long, because there are big states to check, it is done less often.
+            taken_s = self.clock.now() - now
+            self.drops_at = now + max(LOOK_S, LOOK_SHARE * taken_s)
 
     def drop_steps(self) -> None:
         """Free what limited spools hold beyond what they are to keep, and no stage that is started again needs."""

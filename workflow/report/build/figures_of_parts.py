@@ -14,10 +14,9 @@ from workflow.report_figures import to_figure_name
 
 # What parts add to the whole; of other figures the mean counts, each part with its own weight.
 _ADDED = {
-    "wall_s", "open_s", "compute_s", "io_s", "wait_s", "load_s", "cpu_s", "bytes_in", "bytes_out", "bytes", "stored",
-    "dropped",
+    "wall_s", "open_s", "compute_s", "io_s", "wait_s", "load_s", "cpu_s", "bytes_in", "bytes_out", "bytes",
 }  # fmt: skip
-_RATES = {"throughput": "bytes", "transfer_rate": "bytes", "load_rate": "bytes", "step_rate": "steps_out"}
+_RATES = {"throughput": "bytes", "transfer_rate": "bytes", "load_rate": "bytes"}
 _SHARES = ("overlap", "compute_share", "io_share", "wait_share", "idle")
 
 
@@ -30,8 +29,22 @@ def figures_of_run(parts: Sequence[Report], records: Records) -> dict[str, float
     """
     figures = [figures_of(report) for report in parts]
     names = dict.fromkeys(name for each in figures for name in each)
-    found = {name: _of_all(name, figures) for name in names}
-    return {name: value for name, value in found.items() if value is not None} | _steps(records)
+    found = {name: _of_all(name, figures) for name in names if not _is_unknown(name, parts, figures)}
+    return {name: value for name, value in found.items() if value is not None} | _counted(records)
+
+
+def _is_unknown(name: str, parts: Sequence[Report], figures: Sequence[Mapping[str, float]]) -> bool:
+    """Whether a part in which something ran does not tell this figure of it."""
+    figure = to_figure_name(name)
+    assert figure is not None
+    for report, known in zip(parts, figures, strict=True):
+        stages = [figure.name] if figure.section == "stages" else []
+        if figure.section == "streams":
+            stages = [report.stream(figure.name).writer]
+        ran = all(report.stage(stage).started is not None for stage in stages)
+        if ran and name not in known and figure.field in _ADDED:
+            return True
+    return False
 
 
 def _of_all(name: str, parts: Sequence[Mapping[str, float]]) -> float | None:
@@ -43,6 +56,9 @@ def _of_all(name: str, parts: Sequence[Mapping[str, float]]) -> float | None:
         return sum(value for value, _ in known)
     if field == "longest_queue" or field.endswith("_max_s"):
         return max(value for value, _ in known)
+    if field == "step_rate":
+        seconds = sum(part.get(f"{place}wall_s", 0.0) for part in parts)
+        return sum(part.get(f"{place}steps_out", 0.0) for part in parts) / seconds if seconds else None
     if field in _RATES:
         amounts = [(part.get(place + _RATES[field], 0.0), value) for value, part in known]
         seconds = sum(amount / value for amount, value in amounts if value)
@@ -53,8 +69,8 @@ def _of_all(name: str, parts: Sequence[Mapping[str, float]]) -> float | None:
     if field == "step_s":
         steps = [max(part.get(f"{place}steps_in", 0.0), part.get(f"{place}steps_out", 0.0)) for _, part in known]
         return _mean([(value, count) for (value, _), count in zip(known, steps, strict=True)])
-    # What a program has measured itself is of the part that ran last.
-    return known[-1][0] if figure.is_own else None
+    # What a program has measured itself is of the part that ran last; its file on disk has the data of all parts.
+    return known[-1][0] if figure.is_own or field == "stored" else None
 
 
 def _mean(values: Sequence[tuple[float, float]]) -> float | None:
@@ -62,8 +78,9 @@ def _mean(values: Sequence[tuple[float, float]]) -> float | None:
     return sum(value * each for value, each in values) / weight if weight else None
 
 
-def _steps(records: Records) -> dict[str, float]:
-    """The steps of stages and streams from the first part on: a step that was written twice counts once."""
+def _counted(records: Records) -> dict[str, float]:
+    """What the state counts from the first part on: steps, of which one that was written twice counts once, and steps
+    that were discarded."""
     found: dict[str, float] = {}
     for stage in records.plan.stages:
         for side, field in (("read", "steps_in"), ("write", "steps_out")):
@@ -71,4 +88,9 @@ def _steps(records: Records) -> dict[str, float]:
             if ends and all(end.counted for end in ends):
                 found[f"stages.{stage.name}.{field}"] = sum(end.steps for end in ends)
     writers = [records.state.writer(stream.name) for stream in records.plan.streams]
-    return found | {f"streams.{end.stream}.steps": end.steps for end in writers if end.counted}
+    found |= {f"streams.{end.stream}.steps": end.steps for end in writers if end.counted}
+    for stream in records.plan.streams:
+        dropped = [records.state.dropped(stream.name, reader) for reader in stream.readers]
+        if dropped and None not in dropped:
+            found[f"streams.{stream.name}.dropped"] = max(each or 0 for each in dropped)
+    return found

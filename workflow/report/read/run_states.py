@@ -140,7 +140,9 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
 def with_resumable(report: Report, run_dir: Path) -> Report:
     """Say of a run that has not succeeded whether `wf resume` may go on with it: only its plan tells for certain."""
     has_ended = report.run.state in ("failed", "interrupted", "stopped", "lost")
-    has_done = any(stage.steps_in or stage.steps_out or stage.state == "succeeded" for stage in report.stages)
+    has_done = report.run.part > 1 or any(
+        stage.steps_in or stage.steps_out or stage.state == "succeeded" for stage in report.stages
+    )
     resumable = has_ended and has_done and following_part(run_dir) is None
     return report.model_copy(update={"run": report.run.model_copy(update={"resumable": resumable})})
 

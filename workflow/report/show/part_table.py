@@ -39,4 +39,4 @@ def reuse_text(run: str | None, reasons: Mapping[str, str]) -> str:
         return "no run of this pipeline has succeeded yet: all stages run"
     width = max(len(name) for name in reasons)
     lines = [f"  {name:{width}}  {f'runs: {why}' if why else 're-used'}" for name, why in reasons.items()]
-    return "\n".join([f"with the files of {run}:", *lines])
+    return "\n".join([f"re-used from {run}:", *lines])

@@ -38,7 +38,7 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     last, skips = before[-1] if before else None, None
     if last is not None and (last.stage, last.step) == (culprit, step) and not outside and not last.from_outside:
         if last.skips == step:
-            return f"step {step} ends it, although it was to be skipped: {reason}"
+            return f"step {step} was to be skipped"
         if rule.same_step == "stop" or not _has_begun(state, culprit, step):
             return f"step {step} ends it: {_both(reason, last)}"
         skips = step

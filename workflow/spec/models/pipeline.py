@@ -24,7 +24,7 @@ from workflow.spec.models.stage_policies import (
     FailureRuleOrWord,
     Memory,
     MemoryOrBool,
-    Spool,
+    SpoolOrWord,
     dialect_of,
 )
 from workflow.spec.models.units import Scalar as Scalar
@@ -385,7 +385,7 @@ class StreamSpec(Spec):
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
     keep: bool = Field(True, description="keep the file of a file stream after the run")
-    spool: Literal["auto"] | Spool | None = Field(
+    spool: SpoolOrWord | None = Field(
         None,
         description="auto: a stage that wf adds receives all steps of a live stream and writes them to a BP5 file; a "
         "reader that is started again (`on_failure: restart`) goes on from there. `{keep: 64 steps}` keeps the newest "

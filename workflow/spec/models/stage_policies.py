@@ -19,10 +19,15 @@ _STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 
 
+def _to_text(value: Any) -> Any:
+    """A number without a unit as text, so that it gets the message on units."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 class Spool(Spec):
     """How much a spool keeps of a stream. `auto` keeps all steps."""
 
-    keep: str = Field(
+    keep: Annotated[str, BeforeValidator(_to_text)] = Field(
         examples=["64 steps", "8 GiB", "all"],
         description="the newest steps, at least so many or so much; older ones are dropped once every stage that may "
         "be started again has finished them, and the file is removed after the run",
@@ -52,6 +57,25 @@ class Spool(Spec):
     def bytes(self) -> int | None:
         """The least amount that it keeps, where that was given."""
         return None if self.keep == "all" or self.steps is not None else int(to_bytes(self.keep))
+
+
+def _spool_word(value: Any) -> Any:
+    """`auto` → a spool that keeps all."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f'expected `auto` or a mapping, got "{value}"; for example `{{keep: 64 steps}}`')
+        return {"keep": "all"}
+    return value
+
+
+class _OrSpoolWord:
+    """What editors and the reference learn of the short form."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["auto"]}, handler(schema)]}
+
+
+SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), _OrSpoolWord()]
 
 
 class Aggregation(Spec):

@@ -164,9 +164,7 @@ def _check_skip(step: int) -> None:
     is there, and be dropped."""
     for opened in _opened_ends.values():
         if isinstance(opened, Writer) and opened.is_dropping:
-            raise StageError(
-                f"step {step} cannot be skipped: what the program has written of it to {opened.name} is there already"
-            )
+            raise StageError(f"step {step} cannot be skipped: stream {opened.name} has its output already")
 
 
 def _open_read_engine(end: StreamEnd) -> ReadEngine:
