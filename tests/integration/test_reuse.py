@@ -17,7 +17,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from workflow import stage
-folder, name = Path(sys.argv[1]), sys.argv[2]
+folder, name = Path(__file__).parent, sys.argv[1]
 with (folder / "ran.txt").open("a") as ran:
     ran.write(f"{name}\\n")
 if (folder / f"fail-{name}").exists():
@@ -25,15 +25,15 @@ if (folder / f"fail-{name}").exists():
 Path("figures").mkdir()
 with stage.open_reader("field") as fields, Path("figures/numbers.txt").open("w") as out:
     for step in fields:
-        out.write(f"{step.read('V').mean() * float(sys.argv[3])}\\n")
+        out.write(f"{step.read('V').mean() * float(sys.argv[2])}\\n")
 """
 PIPELINE = """wf: 1
 name: test
 oversubscribe: true
 stages:
   sim: {{component: gray_scott, with: {{size: [16], steps: 100, write_every: 10}}}}
-  mean: {{command: ["${{{{ wf.python }}}}", "{folder}/program.py", "{folder}", mean, "1"], reads: {{field: {{}}}}}}
-  mode: {{command: ["${{{{ wf.python }}}}", "{folder}/program.py", "{folder}", mode, "2"], reads: {{field: {{}}}}}}
+  mean: {{command: ["${{{{ wf.python }}}}", "{folder}/program.py", mean, "1"], reads: {{field: {{}}}}}}
+  mode: {{command: ["${{{{ wf.python }}}}", "{folder}/program.py", mode, "2"], reads: {{field: {{}}}}}}
   pdf: {{component: histogram, with: {{variable: V, bins: 10}}}}
   keep: {{component: archive, with: {{path: pdf.bp}}}}
 streams:
