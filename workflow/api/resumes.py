@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from workflow.plan.plan_model import PartPlan, PiecePlan, Plan
     from workflow.run.cut import Cut
     from workflow.run.reached import Held
-    from workflow.run.state.run_state import RunState
 
 # In this time the guard of a run has ended what a dead supervisor left.
 GUARD_S = 15.0
@@ -80,8 +79,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         raise RunError(
             f"{text}, and goes on with {Path(before.part.run).name}", soon if read_job(directory) is None else waits
         )
-    _refuse(directory, fold(initial_state(before), read_events(directory)))
-    # Only now nobody writes its records and its files any more.
+    _refuse(directory)
     state = fold(initial_state(before), read_events(directory))
     planned = plan_run(load_as_run(directory, before, sets=sets))
     plan = planned.plan
@@ -143,18 +141,19 @@ def _check_pieces(held: Held) -> None:
                 )
 
 
-def _refuse(directory: Path, state: RunState) -> None:
-    """Refuse a run that goes on, or has nothing left to do."""
+def _refuse(directory: Path) -> None:
+    """Refuse a run that goes on, or has nothing left to do. After it nobody writes its records and files any more."""
     from workflow.run.control.lease import examine_leases
+    from workflow.run.records.events_file import read_start_and_verdict
 
-    name = directory.name
-    if state.finished is not None and state.finished.state == "succeeded":
+    name, verdict = directory.name, read_start_and_verdict(directory).finished
+    if verdict is not None and verdict.state == "succeeded":
         raise RunError(f"{name} has succeeded: nothing is left to do", f"`wf report {name}` shows it")
     (lives,) = examine_leases([directory])
-    if state.finished is None and lives.alive:
+    if verdict is None and lives.alive:
         hint = f"`wf watch {name}` follows it; `wf cancel {name}` ends it"
         raise RunError(f"{name} has not ended: its supervisor is alive", hint)
-    if state.finished is None and lives.lease is not None:
+    if verdict is None and lives.lease is not None:
         _await_end(name, lives.lease.run_dir)
 
 
