@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,7 @@ def _what_changed(planned: PlannedRun, before: Plan, provenance: Provenance) -> 
             for path, role in files.items()
             if role != "pipeline"
         )
-        found[name] = first_reason([*common, python, *filter(None, changes), _read_folder(data)])
+        found[name] = first_reason(chain(common, (python,), changes, (_read_folder(data),)))
     return found
 
 

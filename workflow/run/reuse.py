@@ -6,7 +6,7 @@ what it writes has changed, and those stages are re-used whose files it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from workflow.formatting import plural
@@ -91,6 +91,6 @@ def version_change(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     return next(changed_values(was, now), "")
 
 
-def first_reason(reasons: Sequence[str]) -> str:
-    """The first one that says something."""
+def first_reason(reasons: Iterable[str]) -> str:
+    """The first one that says something; those after it are not looked for."""
     return next(filter(None, reasons), "")
