@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
@@ -24,6 +22,7 @@ from workflow.spec.models.stage_policies import (
     FailureRuleOrWord,
     Memory,
     MemoryOrBool,
+    OrShort,
     SpoolOrWord,
     dialect_of,
 )
@@ -439,15 +438,8 @@ def _parameter(value: Any) -> Any:
     return value
 
 
-class _OrValue:
-    """What editors and the reference learn of the short form."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        scalars = [{"type": kind} for kind in ("boolean", "integer", "number", "string")]
-        return {"anyOf": [*scalars, handler(schema)]}
-
-
-ParameterOrValue = Annotated[PipelineParameter, BeforeValidator(_parameter), _OrValue()]
+_SCALARS = [{"type": kind} for kind in ("boolean", "integer", "number", "string")]
+ParameterOrValue = Annotated[PipelineParameter, BeforeValidator(_parameter), OrShort(*_SCALARS)]
 
 
 class PipelineSpec(Spec):

@@ -19,6 +19,16 @@ _STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 
 
+class OrShort:
+    """What editors and the reference learn of the short forms of a mapping: their schemas."""
+
+    def __init__(self, *forms: dict[str, Any]) -> None:
+        self._forms = forms
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [*self._forms, handler(schema)]}
+
+
 def _to_text(value: Any) -> Any:
     """A number without a unit as text, so that it gets the message on units."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -68,14 +78,7 @@ def _spool_word(value: Any) -> Any:
     return value
 
 
-class _OrSpoolWord:
-    """What editors and the reference learn of the short form."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": ["auto"]}, handler(schema)]}
-
-
-SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), _OrSpoolWord()]
+SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), OrShort({"enum": ["auto"]})]
 
 
 class Aggregation(Spec):
@@ -119,14 +122,7 @@ def _word(value: Any) -> Any:
     return {"auto": True} if value == "auto" else value
 
 
-class _OrAuto:
-    """What editors and the reference learn of the word."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"const": "auto"}, handler(schema)]}
-
-
-AggregationPolicy = Annotated[Aggregation, BeforeValidator(_word), _OrAuto()]
+AggregationPolicy = Annotated[Aggregation, BeforeValidator(_word), OrShort({"const": "auto"})]
 
 
 class Blosc(Spec):
@@ -212,14 +208,7 @@ def _memory_word(value: Any) -> Any:
     return {"huge_pages": value, "keep_freed": value} if isinstance(value, bool) else value
 
 
-class _OrBool:
-    """What editors and the reference learn of the short form."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "boolean"}, handler(schema)]}
-
-
-MemoryOrBool = Annotated[Memory, BeforeValidator(_memory_word), _OrBool()]
+MemoryOrBool = Annotated[Memory, BeforeValidator(_memory_word), OrShort({"type": "boolean"})]
 
 
 class FailureRule(Spec):
@@ -265,14 +254,9 @@ def _rule_word(value: Any) -> Any:
     return value
 
 
-class _OrRuleWord:
-    """What editors and the reference learn of the short form."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": ["stop", "restart", "ignore"]}, handler(schema)]}
-
-
-FailureRuleOrWord = Annotated[FailureRule, BeforeValidator(_rule_word), _OrRuleWord()]
+FailureRuleOrWord = Annotated[
+    FailureRule, BeforeValidator(_rule_word), OrShort({"enum": ["stop", "restart", "ignore"]})
+]
 
 
 class CheckpointOutputs(Spec):
