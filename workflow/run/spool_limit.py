@@ -6,7 +6,6 @@ that follow by their numbers, and reads over the others without their data.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 from pathlib import Path
@@ -56,12 +55,8 @@ def drop_data(folder: Path, step: int) -> None:
 def punch_hole(path: Path, end: int) -> None:
     """Make a hole of the first bytes of a file, of which the size stays (fallocate(2) of Linux). Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        mode, begin, length = _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(end)
-        if end and libc.fallocate64(descriptor, mode, begin, length) != 0:
+    mode, begin, length = _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(end)
+    with path.open("r+b") as file:
+        if end and libc.fallocate64(file.fileno(), mode, begin, length) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(path))
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from workflow.report.build.met_expectations import figures_of
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
-from workflow.report_figures import to_figure_name
+from workflow.report_figures import FigureName, to_figure_name
 
 # What parts add to the whole; of other figures the mean counts, each part with its own weight.
 _ADDED = {
@@ -28,28 +28,32 @@ def figures_of_run(parts: Sequence[Report], records: Records) -> dict[str, float
         records: of the last one, whose counts of steps are those of the whole run.
     """
     figures = [figures_of(report) for report in parts]
-    names = dict.fromkeys(name for each in figures for name in each)
-    found = {name: _of_all(name, figures) for name in names if not _is_unknown(name, parts, figures)}
+    named = {name: to_figure_name(name) for each in figures for name in each}
+    found = {
+        name: _of_all(name, figure, figures)
+        for name, figure in named.items()
+        if figure is not None and not _is_unknown(name, figure, parts, figures)
+    }
     return {name: value for name, value in found.items() if value is not None} | _counted(records)
 
 
-def _is_unknown(name: str, parts: Sequence[Report], figures: Sequence[Mapping[str, float]]) -> bool:
-    """Whether a part in which something ran does not tell this figure of it."""
-    figure = to_figure_name(name)
-    assert figure is not None
-    for report, known in zip(parts, figures, strict=True):
-        stages = [figure.name] if figure.section == "stages" else []
-        if figure.section == "streams":
-            stages = [report.stream(figure.name).writer]
-        ran = all(report.stage(stage).started is not None for stage in stages)
-        if ran and name not in known and figure.field in _ADDED:
-            return True
-    return False
+def _is_unknown(name: str, figure: FigureName, parts: Sequence[Report], figures: Sequence[Mapping[str, float]]) -> bool:
+    """Whether a part adds to this figure of the whole, and does not tell how much."""
+    if figure.field not in _ADDED:
+        return False
+    lacking = [report for report, known in zip(parts, figures, strict=True) if name not in known]
+    return any(_ran(figure, report) for report in lacking)
 
 
-def _of_all(name: str, parts: Sequence[Mapping[str, float]]) -> float | None:
-    figure = to_figure_name(name)
-    assert figure is not None
+def _ran(figure: FigureName, report: Report) -> bool:
+    """Whether the stage of a figure, or the writer of its stream, was started in a part."""
+    if figure.section == "run":
+        return True
+    stage = report.stream(figure.name).writer if figure.section == "streams" else figure.name
+    return report.stage(stage).started is not None
+
+
+def _of_all(name: str, figure: FigureName, parts: Sequence[Mapping[str, float]]) -> float | None:
     known, field = [(part[name], part) for part in parts if name in part], figure.field
     place = name.removesuffix(field)
     if field in _ADDED:

@@ -122,11 +122,13 @@ class State(dict[str, Any]):
 
     def _remove_old(self) -> None:
         """On rank 0: remove what neither an attempt of this stage nor a state of a reader can need."""
-        kept, needed = self._kept, _needed_by_readers(self._kept)
-        for old, following in list(pairwise(kept[: 1 - _LEAST_KEPT])):
-            if _is_far_before(following, kept[-1]) and old.number not in needed:
-                remove_state(self._folder, old)
-                kept.remove(old)
+        kept = self._kept
+        old = [each for each, after in pairwise(kept[: 1 - _LEAST_KEPT]) if _is_far_before(after, kept[-1])]
+        needed = _needed_by_readers(kept) if old else set()
+        for each in old:
+            if each.number not in needed:
+                remove_state(self._folder, each)
+                kept.remove(each)
 
     def _restore(self, initial: Mapping[str, Any]) -> None:
         """Take the state of the step at which this attempt begins. Those after it are of an attempt that has failed."""
