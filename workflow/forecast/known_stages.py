@@ -70,7 +70,7 @@ def _take_recorded(
     sizes: dict[str, StreamSize], stream: StreamPlan, plan: Plan, records: Mapping[str, Sequence[StageRecord]]
 ) -> None:
     """The size that the newest former run of the writer has of it, if any."""
-    port = next(end.port for end in plan.stage(stream.writer).ends if (end.stream, end.side) == (stream.name, "write"))
+    port = plan.stage(stream.writer).end(stream.name, "write").port
     for record in records[stream.writer]:
         found = next((each for each in record.ports if (each.port, each.side) == (port, "write")), None)
         if found is not None and found.bytes_per_step:
@@ -137,8 +137,7 @@ def _along_the_streams(plan: Plan) -> list[str]:
 def _share(plan: Plan, stream: str, records: Sequence[StageRecord]) -> float:
     if not records or not records[0].steps:
         return 1.0
-    writer = plan.stage(plan.stream(stream).writer)
-    port = next(end.port for end in writer.ends if end.stream == stream and end.side == "write")
+    port = plan.stage(plan.stream(stream).writer).end(stream, "write").port
     found = next((each for each in records[0].ports if (each.port, each.side) == (port, "write")), None)
     return found.steps / records[0].steps if found is not None and found.steps else 1.0
 

@@ -233,7 +233,7 @@ def at_size(points: Sequence[StreamPoint], size: float, field: Callable[[StreamP
 
 def writing_end(stream: StreamPlan, plan: Plan) -> EndPlan:
     """How the writer opens the stream."""
-    return next(end for end in plan.stage(stream.writer).ends if end.stream == stream.name and end.side == "write")
+    return plan.stage(stream.writer).end(stream.name, "write")
 
 
 def _apart(one: int, other: int) -> float:

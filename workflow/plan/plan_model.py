@@ -273,6 +273,10 @@ class StagePlan(PlanPart):
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )
 
+    def end(self, stream: str, side: Side) -> EndPlan:
+        """The end that writes or reads this stream. Raises StopIteration where there is none."""
+        return next(end for end in self.ends if (end.stream, end.side) == (stream, side))
+
 
 class GroupPlan(PlanPart):
     """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""

@@ -431,7 +431,7 @@ class RunLoop:
             self.state = apply(self.state, noted)
             try:
                 spool = self.plan.stream(stream.spool)
-                before = next(each.before for each in self.plan.stage(spool.writer).ends if each.stream == spool.name)
+                before = self.plan.stage(spool.writer).end(spool.name, "write").before
                 drop_data(Path(spool.path), end - before)
             except OSError as error:
                 self.limited.remove(stream)

@@ -293,7 +293,7 @@ def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: N
 def end_of_spool(plan: Plan, end: EndPlan) -> EndPlan:
     """The end as it reads the spool of its stream."""
     spool = plan.stream(plan.stream(end.stream).spool)
-    (written,) = (each for each in plan.stage(spool.writer).ends if each.stream == spool.name and each.side == "write")
+    written = plan.stage(spool.writer).end(spool.name, "write")
     parameters = {"OpenTimeoutSecs": f"{end.open_timeout_s:g}", "BeginStepPollingFrequencySecs": f"{POLL_S:g}"}
     kept: dict[str, Any] = {
         "engine": spool.engine, "path": spool.path, "parameters": parameters, "transport": None,

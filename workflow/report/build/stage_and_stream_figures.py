@@ -126,7 +126,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     closed = metrics.closed.get((plan.name, "write"))
     live = plan.coupling == "live" and bool(plan.readers)
     limit = stream_limit(plan, records) if live else Limit()
-    parameters = next(end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
+    parameters = records.plan.stage(plan.writer).end(plan.name, "write").parameters
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
     moved = bytes_moved(volume, (reader.bytes for reader in readers))
     opened, last = time_of_stream(plan.name, "write", metrics, seen)

@@ -62,7 +62,7 @@ def stand_in(plan: Plan, stage: StagePlan, stream: str, folder: Path) -> Process
     """The process; what it prints goes into `folder`. A relay is a Python program with ADIOS2: its Python is taken."""
     writer = plan.stage(plan.stream(stream).writer)
     python, env = (writer.program[0], writer.env) if writer.added == "relay" else (sys.executable, {})
-    (end,) = (end for end in stage.ends if (end.stream, end.side) == (stream, "read"))
+    end = stage.end(stream, "read")
     settings = [f"{key}={value}" for key, value in end.parameters.items()]
     argv = [python, str(_STAND_IN), "stand-in", end.path, *settings]
     return ProcessSpec(f"{stage.name} ({stream})", argv, folder, str(folder), "none", env=env)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.json_lines import to_record
+from workflow.formats.sides import Side
 from workflow.launch.launch_request import LaunchRequest, RankedProgram
 from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
@@ -86,8 +87,8 @@ def _end(
     python: str,
     patience_s: float,
 ) -> SmokeEnd:
-    side = "read" if number else "write"
-    end = next(each for each in stage.ends if each.stream == stream.name and each.side == side)
+    side: Side = "read" if number else "write"
+    end = stage.end(stream.name, side)
     file = folder / "ends" / f"{stream.name}.{stage.name}.json"
     text = json.dumps(
         {

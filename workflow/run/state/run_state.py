@@ -268,10 +268,7 @@ class RunState:
 
     def steps_here(self, end: EndState) -> int:
         """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""
-        planned = self.plan.stage(end.stage).ends
-        return end.steps - next(
-            each.part_step for each in planned if (each.stream, each.side) == (end.stream, end.side)
-        )
+        return end.steps - self.plan.stage(end.stage).end(end.stream, end.side).part_step
 
     def steps(self, stream: str) -> tuple[int, dict[str, int]]:
         """(steps written, steps read by each reader). What was read has been written, seen or not."""

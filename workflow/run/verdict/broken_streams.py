@@ -105,8 +105,7 @@ def _takes_all(state: RunState, writer: EndState, reader: EndState) -> bool:
 
 
 def _parameters(state: RunState, end: EndState) -> dict[str, str]:
-    ends = state.plan.stage(end.stage).ends
-    return next(each for each in ends if (each.stream, each.side) == (end.stream, end.side)).parameters
+    return state.plan.stage(end.stage).end(end.stream, end.side).parameters
 
 
 def _loss(count: int, writer: EndState, reader: str) -> str:

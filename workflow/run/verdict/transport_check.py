@@ -33,8 +33,7 @@ def wrong_transport(state: RunState) -> tuple[str, str] | None:
 
 def difference(state: RunState, writer: EndState) -> str:
     """How the transport of a stream differs from the plan's, why, and the way out; empty when it does not."""
-    ends = state.plan.stage(writer.stage).ends
-    planned = next(end for end in ends if (end.stream, end.side) == (writer.stream, "write"))
+    planned = state.plan.stage(writer.stage).end(writer.stream, "write")
     if planned.transport is None or writer.plane in ("", planned.transport):
         return ""
     name, word = transport_of_plane(planned.transport), _why(writer)
