@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.long_tables import long_table
 from tests.support.pipelines import HOLDING, ROOT, Done, run
-from tests.support.reliability import note
+from tests.support.reliability import note, ways
 from workflow.compare.compare_runs import compare_runs
 
 FAULTY = ROOT / "tests/support/faulty"
@@ -32,14 +32,7 @@ streams:
   result: {{from: work, to: keep, via: {second}}}
 """
 # How the two streams go: the first one is kept in any case, or there is nothing to go on from.
-WAYS = {
-    "live then sst": ("bp5, coupling: live", "sst"),
-    "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
-    "live then after": ("bp5, coupling: live", "bp5, coupling: after"),
-    "after then sst": ("bp5, coupling: after", "sst"),
-    "spool then sst": ("sst, spool: auto", "sst"),
-    "spool then live": ("sst, spool: auto", "bp5, coupling: live"),
-}
+WAYS = ways("live then sst", "live then live", "live then after", "after then sst", "spool then sst", "spool then live")
 ENDS = ("kill", "exit1", "exit0", "raise", "segv")
 PLACES = ("start", "before", "inside", "after", "close")
 

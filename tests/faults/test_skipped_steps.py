@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.long_tables import long_table
 from tests.support.pipelines import Done, run
-from tests.support.reliability import note
+from tests.support.reliability import note, ways
 from tests.support.resumed_runs import wf
 
 STEPS = 20
@@ -99,12 +99,7 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-WAYS = {
-    "live then sst": ("bp5, coupling: live", "sst"),
-    "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
-    "after then after": ("bp5, coupling: after", "bp5, coupling: after"),
-    "spool then sst": ("sst, spool: auto", "sst"),
-}
+WAYS = ways("live then sst", "live then live", "after then after", "spool then sst")
 
 
 class Cell(NamedTuple):

@@ -23,7 +23,7 @@ import adios2
 import numpy as np
 
 from tests.support.pipelines import ROOT, Done
-from tests.support.reliability import note, steps_written
+from tests.support.reliability import note, steps_written, ways
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
 from workflow.run.control.lease import examine_leases, read_lease
@@ -82,11 +82,7 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-WAYS = {
-    "live then sst": ("bp5, coupling: live", "sst"),
-    "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
-    "spool then sst": ("sst, spool: auto", "sst"),
-}
+WAYS = ways("live then sst", "live then live", "spool then sst")
 
 
 @dataclass

@@ -9,6 +9,21 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "WF_RELIABILITY"
+# How the streams sim → work and work → keep go.
+_WAYS = {
+    "live then sst": ("bp5, coupling: live", "sst"),
+    "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
+    "live then after": ("bp5, coupling: live", "bp5, coupling: after"),
+    "after then sst": ("bp5, coupling: after", "sst"),
+    "after then after": ("bp5, coupling: after", "bp5, coupling: after"),
+    "spool then sst": ("sst, spool: auto", "sst"),
+    "spool then live": ("sst, spool: auto", "bp5, coupling: live"),
+}
+
+
+def ways(*names: str) -> dict[str, tuple[str, str]]:
+    """Of the ways in which two streams go, the `via` of each: those of these names, in this order."""
+    return {name: _WAYS[name] for name in names}
 
 
 def note(table: str, **cell: Any) -> None:
