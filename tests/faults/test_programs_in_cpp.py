@@ -130,8 +130,9 @@ def write(folder: Path, cell: Cell, programs: Path) -> None:
 
 def go(folder: Path, cell: Cell | None, before: Path | None = None, name: str = "run") -> Done:
     """The run, or its next part; of a cell the stage is killed."""
-    what = ["run", "pipeline.yaml"] if before is None else ["resume", str(before)]
-    argv = [MPI_PYTHON, "-m", "workflow.cli", *what, "--run-dir", str(folder / name), "-q"]
+    # `wf resume -q` would not say where each stage begins.
+    what = ["run", "pipeline.yaml", "-q"] if before is None else ["resume", str(before)]
+    argv = [MPI_PYTHON, "-m", "workflow.cli", *what, "--run-dir", str(folder / name)]
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
