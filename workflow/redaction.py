@@ -17,8 +17,9 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 # What stands before a value inside of a word: `NAME=`, `NAME: `, `"NAME":`, and `--name ` or `--name, ` of a list.
+# A name begins where none has begun before, here and in URLs: else a long word is searched from each of its letters.
 _BEFORE_VALUE = re.compile(
-    r"""(?P<name>[A-Za-z_][\w-]*)["']?\s*[=:](?!//)\s*"""
+    r"""(?<![A-Za-z_])(?<![A-Za-z_]-)(?P<name>[A-Za-z_][\w-]*)["']?\s*[=:](?!//)\s*"""
     r"""|(?<![\w-])(?P<option>--?[A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?(?=[^-\s])"""
 )
 # `X: {secret: ` of a pipeline: what follows says where the secret is.
@@ -27,7 +28,7 @@ _REFERENCE = re.compile(r"(?<!\benv):\s*\{\s*secret:\s*$")
 _BARE = re.compile(
     r"(?<![\w/.:@-])(?!mailto:)[A-Za-z][\w.-]*:(?P<password>[^\s:@/'\"$<>]+)@(?!sha\d+:)(?=[A-Za-z0-9\[])"
 )
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_URL = re.compile(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 # A shorter value (`1`, `yes`) is found in texts that have nothing to do with it.
 _SHORTEST_VALUE = 8
 
@@ -136,9 +137,11 @@ def shown_line(line: str) -> str:
     """A line of a source, or an option, as a message may show it: without what may be a secret, by its name."""
     line = clean_text(line)
     for found in _BEFORE_VALUE.finditer(line):
+        if not is_secret_name(found["name"] or found["option"]):
+            continue
         before, value = line[: found.end()], line[found.end() :]
         is_reference = value[:1] in ("{", "$", "") or before.endswith("not_secret: ") or _REFERENCE.search(before)
-        if is_secret_name(found["name"] or found["option"]) and not is_reference:
+        if not is_reference:
             return before + REMOVED
     return line
 
