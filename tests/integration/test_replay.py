@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pipelines import ROOT, TIMEOUT_S, Done, run
+from tests.support.pipelines import FEWER_STEPS, ROOT, TIMEOUT_S, Done, run
 from workflow.api.replays import load_replay
 from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
@@ -119,6 +119,7 @@ def test_examples_are_replayed_byte_for_byte(example: str, tmp_path: Path) -> No
     if not folder.is_dir():
         pytest.fail(f"there is no example {example}")
     argv = [sys.executable, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--via", "bp5", "-q"]
+    argv += FEWER_STEPS[example]
     done = subprocess.run(
         [*argv, "--run-dir", str(tmp_path / "run")], capture_output=True, text=True, timeout=280, check=False
     )

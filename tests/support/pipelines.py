@@ -14,6 +14,12 @@ from workflow.report.report_model import Report
 ROOT = Path(__file__).parents[2]
 HOLDING = ROOT / "tests" / "support" / "holding"
 TIMEOUT_S = 150
+# Examples of which a part is enough where two runs are compared; `make demo` runs the second one whole.
+FEWER_STEPS = {
+    "00-starter": ["--set", "stages.sim.with.steps=6000"],
+    "01-shock-diffraction": ["--set", "stages.md.with.run_steps=500"],
+    "02-gray-scott": ["--set", "stages.simulation.with.steps=1000"],
+}
 
 
 class Done(NamedTuple):
