@@ -47,6 +47,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
+    NodeReplaced,
     Outcome,
     RestartDecided,
     RunFinished,
@@ -151,6 +152,8 @@ def _of_run(event: Event) -> str:
             return f"node {event.host} is silent"
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
+        case NodeReplaced():
+            return f"node {event.by_host}, which was spare, takes the place of {event.host}"
         case NodesUnwatched() | NodeRanks() | SpoolGrows() | StrangeReader():
             return _warning(event.text)
         case RecordsLost():

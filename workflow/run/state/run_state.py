@@ -178,6 +178,8 @@ class RunState:
     ends_at: float | None = None
     silent: frozenset[int] = frozenset()  # nodes that may be lost
     lost: tuple[NodeLost, ...] = ()
+    spares: Mapping[int, str] = field(default_factory=dict)  # nodes that run nothing and have said so → their host
+    replaced: Mapping[int, int] = field(default_factory=dict)  # lost nodes of the plan → those in their place
     scheduler: SchedulerSaid | None = None  # the last that it has said of the job
     ended_steps: tuple[RanksEnded, ...] = ()  # what was said of steps that the scheduler has ended, or may have
     behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
@@ -264,7 +266,10 @@ class RunState:
 
     def runs_on(self, name: str, node: int) -> bool:
         """Whether ranks of a stage are placed on this node of the allocation."""
-        return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
+        planned = next((place for place, by in self.replaced.items() if by == node), node)
+        is_left = node in self.replaced and planned == node
+        places = self.plan.stage(name).placement.nodes
+        return not is_left and any(first <= planned < last for first, last in places)
 
     def steps_here(self, end: EndState) -> int:
         """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""
