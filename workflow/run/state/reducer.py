@@ -158,9 +158,9 @@ class _Draft:
             case NodeLost(node=node):
                 self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}
                 self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != node}
-            case NodeReplaced(node=node, by=by):
+            case NodeReplaced(by=by):
                 self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != by}
-                self._changes["replaced"] = {**self.get("replaced"), node: by}
+                self._changes["moves"] = (*self.get("moves"), event)
             case SchedulerSaid():
                 self._changes["scheduler"] = event
             case StopPlanned(at=at, end=end):
