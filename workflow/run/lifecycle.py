@@ -38,7 +38,7 @@ from workflow.run.state.lifecycle_events import (
 from workflow.run.state.reducer import fold, with_stage
 from workflow.run.state.run_state import RunState
 from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
-from workflow.run.verdict.broken_streams import losses
+from workflow.run.verdict.broken_streams import can_be_read_again, losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failed_stages import awaited_streams, can_be_ended, failing_since, tolerated_failures
@@ -347,10 +347,15 @@ def _warn(decisions: Decisions, silences: Silences) -> None:
 
 
 def _check_counts(decisions: Decisions) -> None:
-    """Stop the run when the steps of a stream get lost although all goes on."""
+    """Stop the run when the steps of a stream get lost although all goes on; its reader has failed where it can read
+    them again."""
     state = decisions.state
     failure = failure_by_loss(state, decisions.t) if state.behind else None
-    if failure is not None:
+    if failure is None:
+        return
+    if can_be_read_again(state, failure.stage):
+        decisions.decide(StageFailed(decisions.t, failure.stage, failure.text.removeprefix(f"{failure.stage} ")))
+    else:
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage, "lost_steps"))
 
 
