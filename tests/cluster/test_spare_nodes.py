@@ -98,7 +98,7 @@ def test_a_stage_goes_on_at_a_spare_node_of_the_job(cell: Cell, own_cluster: Slu
     job = own_cluster.start_job(argv, output, "--nodes=4", "--exclusive", "--no-kill", PYTHONPATH=str(ROOT))
     try:
         wait_until(lambda: stream_steps(run_dir) > 10, "ten steps in the archive", 90, 0.1)
-        own_cluster.kill_node("n2")
+        own_cluster.unplug_node("n2")
         # The job itself ends when Slurm gives up its node, minutes later.
         wait_until(lambda: '"run_finished"' in (run_dir / "events.jsonl").read_text(), "the end of the run", 150, 0.5)
     except TimeoutError as error:
