@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import TypeVar
 
 from workflow.plan.plan_model import Plan
 from workflow.run.actions import (
@@ -32,6 +33,8 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.run_state import RunState, initial_state
+
+Decided = TypeVar("Decided", bound=Event)
 
 
 class Run:
@@ -127,7 +130,7 @@ class Run:
     def status(self, name: str) -> str:
         return self.state.stages[name].status
 
-    def decisions(self, kind: type[Event]) -> list[Event]:
+    def decisions(self, kind: type[Decided]) -> list[Decided]:
         return [event for event in self.decided if isinstance(event, kind)]
 
 

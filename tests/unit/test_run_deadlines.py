@@ -131,7 +131,7 @@ def test_timeout_in_open_that_a_reader_reports_is_a_passed_start_deadline() -> N
     text = "stream pattern: no writer has opened it within 60 s"
     run.feed(StreamTrouble(61, "pattern", "keep", "timeout", text), StageExited(61, "keep", 1, None))
     end_all(run, 62)
-    assert [(event.deadline, event.stage) for event in run.decisions(DeadlinePassed)] == [("start", "md")]  # type: ignore[attr-defined]
+    assert [(event.deadline, event.stage) for event in run.decisions(DeadlinePassed)] == [("start", "md")]
     assert run.status("keep") == "stopped"
     assert run.verdict.reason == (
         f"{text}: keep waits for saxs to open pattern; saxs waits for md to open atoms; "
@@ -140,7 +140,7 @@ def test_timeout_in_open_that_a_reader_reports_is_a_passed_start_deadline() -> N
 
 
 def warned(run: Run) -> list[tuple[float, str, float]]:
-    return [(event.t, event.stage, event.since) for event in run.decisions(StageSilent)]  # type: ignore[attr-defined]
+    return [(event.t, event.stage, event.since) for event in run.decisions(StageSilent)]
 
 
 def by_default(**more: float | None) -> Plan:

@@ -130,7 +130,7 @@ def test_a_tap_with_nothing_to_do_does_not_hang(dropped: int) -> None:
         run.steps(data_sim=step, data_keep=step, data_relay=step).tick(run.t + 19.0)
     assert not run.decisions(DeadlinePassed)
     run.tick(740.5)
-    assert [event.stage for event in run.decisions(DeadlinePassed)] == ["tap"]  # type: ignore[attr-defined]
+    assert [event.stage for event in run.decisions(DeadlinePassed)] == ["tap"]
 
 
 def test_a_relay_that_waits_for_a_slow_tap_does_not_hang() -> None:

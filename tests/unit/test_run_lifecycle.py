@@ -203,7 +203,7 @@ def test_reader_that_lost_a_writer_which_goes_on_is_blamed_at_its_next_step() ->
     run.feed(StreamTrouble(1, "atoms", "saxs", "failed", "stream atoms: lost"), StageExited(1, "saxs", 1, None))
     assert not run.decisions(StopRequested)
     run.feed(StreamProgress(1.2, "atoms", "md", "write", 9, 72))
-    assert [(event.t, event.stage) for event in run.decisions(StopRequested)] == [(1.2, "saxs")]  # type: ignore[attr-defined]
+    assert [(event.t, event.stage) for event in run.decisions(StopRequested)] == [(1.2, "saxs")]
 
 
 def test_who_is_blamed_does_not_depend_on_what_is_seen_first() -> None:

@@ -23,9 +23,10 @@ from workflow.run.state.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StopRequested
+from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StageFailed, StopRequested
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import Behind, EndKey, RunState, initial_state
+from workflow.run.verdict.broken_streams import LEFT_S
 from workflow.run.verdict.stall_detection import present_warnings
 
 
@@ -277,6 +278,23 @@ def test_a_writer_that_has_ended_before_its_reader_failed_at_the_last_step_has_l
     run.feed(StageExited(1.1, "keep", 1, None)).tick(2.0)
     assert run.status("md") == "succeeded"
     assert [each.stage for each in run.decisions(RestartDecided) if isinstance(each, RestartDecided)] == ["saxs"]
+
+
+def test_a_reader_whose_writer_has_given_it_up_is_started_again_from_the_spool() -> None:
+    """By the counts alone: a queue of 2 would not have let the writer so far ahead."""
+    run = spooled()
+    opened = [StreamOpened(0.5, "atoms", name, "read") for name in ("saxs", "atoms-spool")]
+    run.feed(*opened, StreamProgress(2.0, "atoms", "md", "write", 20, 0)).tick(2.1 + LEFT_S)
+    failed = run.decisions(StageFailed)
+    assert [(each.stage, each.reason) for each in failed] == [
+        ("saxs", "was lost: 16 of 20 steps of atoms never arrived at saxs; md went on without it")
+    ]
+    run.tick(20.0)
+    assert [each.stage for each in run.decisions(RestartDecided)] == ["saxs"]
+    assert run.state.stopping is None, "it is being ended"
+    kill(run, "saxs", 21.0)
+    kill(run, "keep", 21.0)
+    assert run.state.ends["atoms", "saxs", "read"].from_spool
 
 
 def test_without_restarts_nobody_needs_the_spool() -> None:

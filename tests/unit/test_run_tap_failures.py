@@ -189,7 +189,7 @@ def test_a_tap_that_does_not_open_in_time_is_ended_alone() -> None:
         run.feed(StreamWaiting(0.5, stream, stage, side, 0, True))  # type: ignore[arg-type]
     run.feed(StreamOffered(0.5, "left", "relay"))
     run.feed(StreamOpened(0.6, "right", "right", "read"), StreamOpened(0.6, "right", "relay", "write")).tick(61.0)
-    assert [(event.deadline, event.stage) for event in run.decisions(DeadlinePassed)] == [("start", "left")]  # type: ignore[attr-defined]
+    assert [(event.deadline, event.stage) for event in run.decisions(DeadlinePassed)] == [("start", "left")]
     assert run.signals == [(61.0, ("left",), signal.SIGTERM)]
     run.tick(61.5).feed(StageExited(62.0, "left", None, 15)).tick(100.0)
     assert run.replaced == [("left", ("left",))]

@@ -65,7 +65,7 @@ def test_one_with_an_open_stream_is_no_matter_of_this_deadline() -> None:
     run = Run(plan(30.0)).open_all().steps(atoms_md=3, atoms_saxs=3, pattern_saxs=3, pattern_keep=3)
     run.feed(StreamClosed(1.0, "atoms", "md", "write", 3, True), StreamClosed(1.0, "atoms", "saxs", "read", 3, True))
     run.tick(40).tick(80)
-    assert [event.stage for event in run.decisions(DeadlinePassed)] == ["md"]  # type: ignore[attr-defined]
+    assert [event.stage for event in run.decisions(DeadlinePassed)] == ["md"]
     run = left(Run(plan(30.0)), "nobody")
     assert run.verdict.state == "succeeded"
 

@@ -1,4 +1,4 @@
-"""TCP_NODELAY for the connections of SST."""
+"""Options of the connections of SST: TCP_NODELAY, and how long they may be silent."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ def test_the_option_is_set_and_the_connection_stays_open(pair: tuple[socket.sock
     assert there.recv(10) == b"still open"
 
 
+def test_only_connections_that_were_opened_later_have_a_limit(pair: tuple[socket.socket, socket.socket]) -> None:
+    connections = Connections(silence_s=15.0)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        with socket.create_connection(listening.getsockname()) as later:
+            connections.send_at_once()
+            limits = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for each in (*pair, later)]
+            assert limits == [0, 0, 15_000]
+            assert later.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert has_nodelay(later) and has_nodelay(pair[0])
+
+
 def test_nothing_else_is_changed(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair
     there.setblocking(False)
@@ -52,7 +65,7 @@ def test_searches_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
     steps: list[int] = []
 
-    monkeypatch.setattr(open_engine, "_set_nodelay", lambda: searched.append(len(steps)))
+    monkeypatch.setattr(open_engine, "_set_option", lambda *_: searched.append(len(steps)))
     connections = Connections()
     while len(steps) < 40:
         connections.send_at_once()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workflow.launch.launch_request import NIC_VARIABLE, LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
@@ -33,6 +33,11 @@ class GrantedNodes:
         """The cores of a stage, as they are numbered where its ranks run: elsewhere as in the plan."""
         numbers = {} if LAUNCHERS[stage.launch.launcher].other_machines else self.numbers
         return [numbers.get(core, core) for core in stage.placement.cores] if self.binds else []
+
+    def with_replaced(self, replaced: Mapping[int, int]) -> GrantedNodes:
+        """With other hosts in the places of some nodes of the plan: node → the one that is there now."""
+        places = range(len(self.hosts))
+        return replace(self, hosts=[self.hosts[replaced.get(place, place)] for place in places]) if replaced else self
 
 
 NOTHING_YET = GrantedNodes()

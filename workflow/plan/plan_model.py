@@ -73,7 +73,7 @@ class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
+        "silence_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
     )  # fmt: skip
 
     stream: str
@@ -97,6 +97,11 @@ class EndPlan(PlanPart):
     transport: str | None = Field(
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
+    )
+    silence_s: float | None = Field(
+        None,
+        description="of a live stream with a spool, at its writer: how long a reader's node may answer nothing before "
+        "its connection is given up; None: as long as the system's TCP waits",
     )
     first_step: int = Field(
         0, description="of a stage that was started again, or of a part of a run: the step at which it begins"

@@ -7,7 +7,7 @@ back what came of them as further events. Every deadlock or wrong verdict become
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
@@ -38,7 +38,7 @@ from workflow.run.state.lifecycle_events import (
 from workflow.run.state.reducer import fold, with_stage
 from workflow.run.state.run_state import RunState
 from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
-from workflow.run.verdict.broken_streams import losses
+from workflow.run.verdict.broken_streams import can_be_read_again, losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failed_stages import awaited_streams, can_be_ended, failing_since, tolerated_failures
@@ -54,6 +54,7 @@ from workflow.run.verdict.failure_checks import (
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
+from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, find_unended, idle_since
 from workflow.run.verdict.wait_diagnosis import next_deadlock_check
 
@@ -133,8 +134,8 @@ def _interrupted_by(what: str) -> str:
 
 
 def _check_nodes(decisions: Decisions, events: Sequence[Event]) -> None:
-    """Stop the run when a node is lost on which a stage runs, or is about to, whatever has failed until now: it is the
-    cause."""
+    """When a node is lost on which a stage runs, or is about to, whatever has failed until now, it is the cause: start
+    its stages again on a spare node, or stop the run."""
     if not any(isinstance(event, NodeLost) for event in events):
         return
     if decisions.state.proving:
@@ -142,9 +143,46 @@ def _check_nodes(decisions: Decisions, events: Sequence[Event]) -> None:
     lost = causing_losses(decisions.state)
     if lost and decisions.state.stopping is None:
         reason, culprit = loss_reason(decisions.state, lost)
-        decisions.decide(StopRequested(decisions.t, reason, culprit, "node_lost"))
+        stays = _move_to_spares(decisions, lost)
+        if stays is None:
+            return
+        not_again = f"; it was not started again: {stays}" if stays else ""
+        decisions.decide(StopRequested(decisions.t, reason + not_again, culprit, "node_lost"))
     if lost:
         request_job_state(decisions)
+
+
+def _move_to_spares(decisions: Decisions, lost: Sequence[NodeLost]) -> str | None:
+    """Start the stages of lost nodes again on spare ones. Returns why not; "" where that is not their rule; None: they
+    are."""
+    names = stages_to_move(decisions.state, lost)
+    if not names:
+        return ""
+    moves = find_spares(decisions.state, lost, decisions.t)
+    if isinstance(moves, str):
+        return moves
+    _fail_lost(decisions, [name for name in decisions.state.stages if decisions.state.plan.stage(name).optional])
+    for name in names:
+        if decisions.state.stages[name].status == "restarting":
+            continue
+        # Only these: the others that were lost have restarts of their own.
+        rule = decisions.state.plan.stage(name).restart
+        _fail_lost(decisions, [name] if rule is None else rule.stages)
+        restart = next_restart(decisions.state, name, decisions.t)
+        if isinstance(restart, str):
+            return restart
+        _decide_restart(decisions, restart)
+    for move in moves:
+        decisions.decide(move)
+    return None
+
+
+def _fail_lost(decisions: Decisions, names: Iterable[str]) -> None:
+    """Those of these stages that were lost with their nodes have failed."""
+    for name in names:
+        stage, nodes = decisions.state.stages[name], decisions.state.lost_under(name)
+        if nodes and stage.status not in ("failed", "restarting"):
+            decisions.decide(StageFailed(decisions.t, name, f"was lost: {loss_text(nodes)}"))
 
 
 def _take_request(decisions: Decisions, request: Requested) -> None:
@@ -309,10 +347,15 @@ def _warn(decisions: Decisions, silences: Silences) -> None:
 
 
 def _check_counts(decisions: Decisions) -> None:
-    """Stop the run when the steps of a stream get lost although all goes on."""
+    """Stop the run when the steps of a stream get lost although all goes on; its reader has failed where it can read
+    them again."""
     state = decisions.state
     failure = failure_by_loss(state, decisions.t) if state.behind else None
-    if failure is not None:
+    if failure is None:
+        return
+    if can_be_read_again(state, failure.stage):
+        decisions.decide(StageFailed(decisions.t, failure.stage, failure.text.removeprefix(f"{failure.stage} ")))
+    else:
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage, "lost_steps"))
 
 
@@ -378,10 +421,7 @@ def _stop_after_failure(decisions: Decisions) -> None:
     culprit = blame(state)
     restart = next_restart(state, culprit, decisions.t)
     if isinstance(restart, RestartDecided):
-        # Also of those that have exited: a launcher that was killed may have left ranks.
-        started = [name for name in restart.stages if state.stages[name].started is not None]
-        decisions.decide(restart)
-        decisions.actions += [KillStage(name) for name in started]
+        _decide_restart(decisions, restart)
         return
     cause = cause_of(state, culprit)
     not_again = [f"it was not started again: {restart}"] if restart else []
@@ -389,6 +429,14 @@ def _stop_after_failure(decisions: Decisions) -> None:
     decisions.decide(StopRequested(decisions.t, reason, culprit, cause))
     if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
         request_job_state(decisions)  # the whole job may be ending
+
+
+def _decide_restart(decisions: Decisions, restart: RestartDecided) -> None:
+    """End what is left of the stages. Also of those that have exited: a launcher that was killed may have left
+    ranks."""
+    started = [name for name in restart.stages if decisions.state.stages[name].started is not None]
+    decisions.decide(restart)
+    decisions.actions += [KillStage(name) for name in started]
 
 
 def _start_again(decisions: Decisions) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
+from workflow.formats.stage_file import STAGE_FILE
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
@@ -269,7 +270,7 @@ class RunLoop:
             case AskScheduler():
                 self.scheduler.ask()
             case KillStage(stage=name):
-                self.processes.end(name, self.folder(name))
+                self.end(name)
             case RestartStages(stages=stages):
                 self.restart(stages)
             case ReplaceReader(stage=name, streams=streams):
@@ -278,6 +279,12 @@ class RunLoop:
                 self.write(event)
             case FinishRun(event=event):
                 self.finish(event)
+
+    def end(self, name: str) -> None:
+        """Kill what runs of a stage, also on other nodes."""
+        if self.guards is not None:
+            self.guards.end_stage(self.folder(name) / STAGE_FILE)
+        self.processes.end(name, self.folder(name))
 
     def tell(self, stages: Iterable[str], reason: str) -> None:
         """Let stages know that the run is to be stopped: by the file, and by the signals that they have asked for."""
@@ -294,7 +301,8 @@ class RunLoop:
         stage, folder = self.plan.stage(name), self.folder(name)
         launch = self.launches.of(name)
         if launch is None:
-            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+            placed = self.placed.with_replaced(self.state.replaced)
+            process = make_process(stage_request(stage, self.plan, str(folder), placed))
         else:
             process = launch.process
         shared = launch is not None and launch.pid is not None
@@ -405,7 +413,9 @@ class RunLoop:
         if self.guards is not None:
             self.events += self.guards.poll(now)
             if self.rank_watch is not None:
-                self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
+                moved = {*self.state.replaced.values()}  # what the proof has not looked at
+                changed = [rank for rank in self.guards.watch.take_changed() if rank.node not in moved]
+                self.events += self.rank_watch.look(changed, now)
         turns = self.followed.next_turns()
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)

@@ -200,11 +200,15 @@ class SlurmCluster:
         """Cut the power: all processes of the node end at once. slurmctld learns it after `node_timeout_s`."""
         node.cut_power(host, self.state)
 
+    def unplug_node(self, host: str) -> None:
+        """Cut the cable, then the power: nothing says to those who are connected to the node that it is gone."""
+        network.disconnect(self.bridge.cable(self._number(host)))
+        node.cut_power(host, self.state)
+
     def restart_node(self, host: str) -> None:
         """Boot the node again; returns when it accepts jobs."""
-        node.cut_power(host, self.state)
+        self.unplug_node(host)
         cable = self.bridge.cable(self._number(host))
-        network.disconnect(cable)
         wait_until(lambda: cable not in network.cables(self.bridge.name), f"the end of {cable}", START_DEADLINE_S)
         self._start_node(host)
         self.wait_for_state("idle", host)

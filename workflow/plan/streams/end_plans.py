@@ -38,6 +38,9 @@ from workflow.spec.placeholder_syntax import literal
 from workflow.spec.references import has_spool, spool_limit, spool_name
 from workflow.sst_transports import TRANSPORTS
 
+# A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where a spool has the
+# steps, too, nothing is lost when it gives the reader up; after this time the node counts as lost (NODE_LOST_S).
+SILENT_READER_S = 15.0
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
 POLL_S = 0.1
@@ -149,6 +152,7 @@ def _to_end(
         share=share,
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
+        silence_s=SILENT_READER_S if port.side == "write" and has_spool(stream.spec, stream.engine) else None,
     )
 
 

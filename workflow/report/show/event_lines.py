@@ -47,6 +47,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
     DeadlockFound,
+    NodeReplaced,
     Outcome,
     RestartDecided,
     RunFinished,
@@ -105,6 +106,11 @@ def restart_text(restart: RestartDecided) -> str:
     return f"{restart.stage}: {restart.reason}{twice}; it is started again{wait}{together}{without}"
 
 
+def move_text(moved: NodeReplaced) -> str:
+    """Which node takes the place of which."""
+    return f"node {moved.by_host}, which was spare, takes the place of {moved.host}"
+
+
 def attempt_text(begun: StagesRestarted) -> str:
     """`md and saxs: attempt 3, from step 12 on; saxs skips step 14`."""
     skips = [f"; {name} skips {_steps_text(steps)}" for name, steps in begun.skipped.items()]
@@ -151,6 +157,8 @@ def _of_run(event: Event) -> str:
             return f"node {event.host} is silent"
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
+        case NodeReplaced():
+            return move_text(event)
         case NodesUnwatched() | NodeRanks() | SpoolGrows() | StrangeReader():
             return _warning(event.text)
         case RecordsLost():

@@ -18,6 +18,7 @@ from workflow.report.show.event_lines import (
     STOPPING_TEXT,
     attempt_text,
     line_at,
+    move_text,
     proof_lines,
     restart_text,
     started_text,
@@ -170,6 +171,7 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
     if now.proof is not None and (before is None or before.proof is None):
         lines += [(now.proof.t, line) for line in proof_lines(now.proof)]
     lines += [(each.t, restart_text(each)) for each in now.restarts[len(before.restarts) if before else 0 :]]
+    lines += [(each.t, move_text(each)) for each in now.moves[len(before.moves) if before else 0 :]]
     begun = now.attempts[len(before.attempts) if before else 0 :]
     lines += [(each.t, attempt_text(each)) for each in begun]
     for name, stage in now.stages.items():

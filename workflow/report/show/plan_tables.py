@@ -12,6 +12,7 @@ from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, duration, plural, size
 from workflow.launch.launchers import launch_line
+from workflow.plan.allocation_check import plan_nodes
 from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
@@ -228,7 +229,12 @@ def added_table(plan: Plan) -> Table:
 def failure_table(plan: Plan) -> Table:
     """What a run survives; no rows for a pipeline that stops at every failure."""
     rules = any(stage.restart or (stage.optional and not stage.added) for stage in plan.stages)
-    return make_table(FAILURE_COLUMNS, [_failure_row(stage, plan) for stage in plan.stages] if rules else [])
+    rows = [_failure_row(stage, plan) for stage in plan.stages]
+    spare = plan.nodes - plan_nodes(plan)
+    if spare > 0 and any(stage.restart for stage in plan.stages):
+        then = "its stages are started again on a spare node, if each of them may be"
+        rows.append(FailureRow("a node", then, f"as above; up to {plural(spare, 'time')}"))
+    return make_table(FAILURE_COLUMNS, rows if rules else [])
 
 
 def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:

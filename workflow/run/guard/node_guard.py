@@ -4,8 +4,9 @@
 
 It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
 counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
-pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
-server, as it does for no `stat`, and a file that was replaced is found by its name again.
+pass on what the supervisor writes. It ends a stage that RUN_DIR/ended_stages names: a launcher that was killed leaves
+its ranks behind. The files are opened anew each time: an NFS client then asks the server, as it does for no `stat`, and
+a file that was replaced is found by its name again.
 
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
@@ -31,8 +32,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
-from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.lease_file import BEAT_S, ENDED_FILE, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
+from workflow.formats.run_variables import STAGE_VARIABLE
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
@@ -49,6 +51,8 @@ _TURN_S = 0.5
 _SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
 # How often load and memory are sent, where nothing else is.
 _LOAD_S = 20.0
+# How often what is to end is looked for: a rank may have been on its way here.
+_END_LOOKS = 3
 _PENDING_BYTES = 1 << 20
 # The guard on the supervisor's node, if that lives, writes the verdict in this time, and the job ends with its script.
 _OWN_END_S = 5.0
@@ -115,12 +119,13 @@ class HeartbeatMonitor:
             self._pipe_silent_s += passed_s
 
 
-class _LeaseReader(threading.Thread):
-    """Reads the counter again and again: a file system that hangs must not silence the guard."""
+class _FileReader(threading.Thread):
+    """Reads the files of the supervisor again and again: a file system that hangs must not silence the guard."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(name="lease", daemon=True)
-        self.path = path
+    def __init__(self, run_dir: Path) -> None:
+        super().__init__(name="files", daemon=True)
+        self.path, self.ended = run_dir / LEASE_FILE, run_dir / ENDED_FILE
+        self._looked: dict[str, int] = {}
         self.monitor = HeartbeatMonitor()
         self.has_looked = threading.Event()
 
@@ -133,9 +138,24 @@ class _LeaseReader(threading.Thread):
             self.monitor.look(beat, now - last)
             last = now
             self.has_looked.set()
+            self._end_stages()
             time.sleep(
                 self.monitor.next_look_s * (0.75 + os.urandom(1)[0] / 512)
             )  # the nodes must not look all at once
+
+    def _end_stages(self) -> None:
+        for named_as in _read_lines(self.ended):
+            if (looks := self._looked.get(named_as, 0)) < _END_LOOKS:
+                self._looked[named_as] = looks + 1
+                end_members(named_as, within_s=0.5, by=STAGE_VARIABLE)
+
+
+def _read_lines(path: Path) -> list[str]:
+    """The whole lines of a file; [] where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").split("\n")[:-1]
+    except (OSError, ValueError):
+        return []
 
 
 def _read_beat(path: Path) -> int | None:
@@ -272,28 +292,28 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
-    lease = _LeaseReader(Path(run_dir, LEASE_FILE))
-    lease.start()
+    files = _FileReader(Path(run_dir))
+    files.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
-    lease.has_looked.wait(_TURN_S)
-    pipe, told = _BeatPipe(), lease.monitor.sees_beats
+    files.has_looked.wait(_TURN_S)
+    pipe, told = _BeatPipe(), files.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
     while True:
         now = time.monotonic()
-        lease.monitor.listen(pipe.has_beat(), now - listened)
+        files.monitor.listen(pipe.has_beat(), now - listened)
         listened = now
-        if lease.monitor.is_dead:
-            text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
+        if files.monitor.is_dead:
+            text = f"no heartbeat of the supervisor for {files.monitor.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
             if job:
                 time.sleep(_OWN_END_S)
-                _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
+                _end_job(Path(run_dir), files.monitor.silent_s, job, list(command))
             return 0
         if asked.came and not find_members(run_dir):
             return 0
-        sees = lease.monitor.sees_beats
+        sees = files.monitor.sees_beats
         if sees is not None and sees != told:
             told = sees
             output.send(b"".join(to_lines(node, sees_beats=sees)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from workflow.formats.lease_file import BEAT_S
+from workflow.formats.lease_file import BEAT_S, ENDED_FILE
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import is_same_host
@@ -69,7 +70,8 @@ class NodeGuards:
         hosts, own = allocation.host_names, node_guard.node_name()
         elsewhere = [host for host in hosts if not is_same_host(host, own)]
         program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
-        self._request = guard_request(plan, hosts, run_dir, program) if elsewhere else None
+        self._make_request = functools.partial(guard_request, plan, folder=run_dir, program=program)
+        self._request = self._make_request(hosts) if elsewhere else None
         self.watch = NodeMonitor(hosts if self._request is not None else (), own)
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
@@ -93,6 +95,12 @@ class NodeGuards:
             events += self._note_end(now)
         return events
 
+    def end_stage(self, stage_file: Path) -> None:
+        """Let the guards end what is left of one attempt of a stage, which has this file, on their nodes."""
+        if self._request is not None:
+            with contextlib.suppress(OSError), (self._run_dir / ENDED_FILE).open("a", encoding="utf-8") as file:
+                file.write(f"{stage_file}\n")
+
     def close(self) -> None:
         """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
         if self._process is not None:
@@ -112,6 +120,8 @@ class NodeGuards:
         self._starts = _STARTS
 
     def _start(self, now: float) -> list[Event]:
+        if (lost := self.watch.lost_hosts) and self._request is not None:
+            self._request = self._make_request([host for host in self._request.hosts if host not in lost])
         assert self._request is not None
         self._starts += 1
         process = make_process(self._request)

@@ -66,6 +66,11 @@ class NodeMonitor:
         self._looked: float | None = None
         self._blind: list[str] = []  # hosts whose guards have said since the last look that they see no beats
 
+    @property
+    def lost_hosts(self) -> set[str]:
+        """The hosts of the nodes that were lost."""
+        return {node.host for node in self._nodes if node.lost}
+
     def take(self, lines: Iterable[bytes], now: float) -> list[Event]:
         """What these lines of the guards have said. Lines that are none of theirs are left out."""
         events: list[Event] = []

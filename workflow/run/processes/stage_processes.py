@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +81,7 @@ def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
+_FAR_END_S = 2.0  # how long it has to end its ranks on other nodes
 _OTHER_FILES = 200  # of this process, beside one per stage
 _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
@@ -311,8 +313,19 @@ class StageProcesses:
                 os.kill(self._running[name][1].pid, number)
 
     def end(self, name: str, folder: Path) -> None:
-        """Kill all that runs of one stage that was started in this folder; the others go on."""
-        groups = [self._running[name][1].pid] if name in self._running else []
+        """Kill all that runs of one stage that was started in this folder; the others go on.
+
+        A launcher that is killed leaves the ranks on other nodes, and ends them when it gets SIGTERM before.
+        """
+        groups = []
+        if name in self._running:
+            spec, process = self._running[name]
+            groups = [process.pid]
+            if LAUNCHERS[spec.launcher].other_machines:
+                self.pass_on(name, signal.SIGTERM)
+                deadline = time.monotonic() + _FAR_END_S
+                while not _has_exited(process) and time.monotonic() < deadline:
+                    time.sleep(0.01)
         process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:

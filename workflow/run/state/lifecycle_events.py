@@ -93,6 +93,19 @@ class RestartDecided(Event):
 
 
 @dataclass(frozen=True)
+class NodeReplaced(Event):
+    """A spare node takes the place of a lost one, `node` of the plan, for the stages that are started again there.
+
+    `by`: its index in the allocation. The other nodes of these stages stay theirs.
+    """
+
+    node: int
+    host: str
+    by: int
+    by_host: str
+
+
+@dataclass(frozen=True)
 class StopRequested(Event):
     """All stages are to end; `stage` is the one that failed first, if any."""
 

@@ -47,6 +47,7 @@ from workflow.run.state.events import (
     Trouble,
 )
 from workflow.run.state.lifecycle_events import (
+    NodeReplaced,
     RestartDecided,
     RunFinished,
     StageFailed,
@@ -149,10 +150,17 @@ class _Draft:
                     self._changes |= {"interrupted": f"`wf cancel` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = self.get("silent") | {node}
-            case NodeSeen(node=node):
+            case NodeSeen(node=node, host=host):
                 self._changes["silent"] = self.get("silent") - {node}
+                used = any(self._before.runs_on(name, node) for name in self.stages)
+                if not used and node not in {each.node for each in self.get("lost")}:
+                    self._changes["spares"] = {**self.get("spares"), node: host}
             case NodeLost(node=node):
                 self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}
+                self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != node}
+            case NodeReplaced(by=by):
+                self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != by}
+                self._changes["moves"] = (*self.get("moves"), event)
             case SchedulerSaid():
                 self._changes["scheduler"] = event
             case StopPlanned(at=at, end=end):

@@ -25,7 +25,7 @@ from workflow.run.state.events import (
     TransportFault,
     Trouble,
 )
-from workflow.run.state.lifecycle_events import RestartDecided, RunCause, RunFinished, StageSilent
+from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
 Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
@@ -178,6 +178,8 @@ class RunState:
     ends_at: float | None = None
     silent: frozenset[int] = frozenset()  # nodes that may be lost
     lost: tuple[NodeLost, ...] = ()
+    spares: Mapping[int, str] = field(default_factory=dict)  # nodes that run nothing and have said so → their host
+    moves: tuple[NodeReplaced, ...] = ()  # of lost nodes to spare ones
     scheduler: SchedulerSaid | None = None  # the last that it has said of the job
     ended_steps: tuple[RanksEnded, ...] = ()  # what was said of steps that the scheduler has ended, or may have
     behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
@@ -262,9 +264,18 @@ class RunState:
             if stage.started is not None and (stage.exited is None or stage.exited >= lost.silent_since)
         ]  # fmt: skip
 
+    @property
+    def replaced(self) -> dict[int, int]:
+        """Nodes of the plan that were lost → those of the allocation that are in their places."""
+        return {each.node: each.by for each in self.moves}
+
     def runs_on(self, name: str, node: int) -> bool:
         """Whether ranks of a stage are placed on this node of the allocation."""
-        return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
+        replaced = self.replaced
+        planned = next((place for place, by in replaced.items() if by == node), node)
+        is_left = node in replaced and planned == node
+        places = self.plan.stage(name).placement.nodes
+        return not is_left and any(first <= planned < last for first, last in places)
 
     def steps_here(self, end: EndState) -> int:
         """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""

@@ -77,6 +77,12 @@ def _owed(state: RunState, writer: EndState) -> list[EndState]:
     ]  # fmt: skip
 
 
+def can_be_read_again(state: RunState, reader: str) -> bool:
+    """Whether a stage from which steps were lost finds them in a spool, when it is started again."""
+    ends = [end for end in state.ends_of(reader) if end.side == "read" and not end.from_spool]
+    return any(_is_read_again(state, end) for end in ends)
+
+
 def _is_read_again(state: RunState, reader: EndState) -> bool:
     """Whether a reader that fails gets its steps from a spool: its writer owes them to the spool alone."""
     spool = state.plan.stream(reader.stream).spool
@@ -91,7 +97,8 @@ def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
     """Whether a reader is to take each step, and its steps are seen when it does."""
     if not (writer.live and reader.live) or reader.opened is None or reader.closed is not None:
         return False
-    if not state.stages[reader.stage].runs or others_go_on(state, reader.stage):
+    stage = state.stages[reader.stage]
+    if not stage.runs or stage.status == "restarting" or others_go_on(state, reader.stage):
         return False
     return _takes_all(state, writer, reader)
 

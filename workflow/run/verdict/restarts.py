@@ -9,9 +9,14 @@ from __future__ import annotations
 import signal
 
 from workflow.formatting import duration, plural
+from workflow.launch.rank_ends import EndCause
 from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
+from workflow.run.verdict.end_causes import first_end
+from workflow.run.verdict.spare_nodes import ENDED_THERE_S
 
+# The scheduler is ending more than the stage: a next attempt would end in the same way.
+_OF_JOB: frozenset[EndCause] = frozenset({"cancelled", "preempted", "time_limit"})
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -34,7 +39,10 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     reason, step = state.stages[culprit].reason, current_step(state, culprit)
     before = [each for each in state.restarts if each.stages == rule.stages]
     counted = [each for each in before if rule.within_s is None or t - each.t <= rule.within_s]
-    outside = state.stages[culprit].signal in _FROM_OUTSIDE
+    lost = [node for name in rule.stages for node in state.lost_under(name)]
+    if not lost and (why := _ended_by_scheduler(state, culprit)):
+        return why
+    outside = state.stages[culprit].signal in _FROM_OUTSIDE or bool(lost)
     last, skips = before[-1] if before else None, None
     if last is not None and (last.stage, last.step) == (culprit, step) and not outside and not last.from_outside:
         if last.skips == step:
@@ -45,8 +53,18 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     if len(counted) >= rule.times:
         within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
         return f"it was started again {plural(len(counted), 'time')}{within}: `on_failure.times` is {rule.times}"
-    at = t if not before else t + rule.backoff_s
+    at = max([t if not before else t + rule.backoff_s, *(node.silent_since + ENDED_THERE_S for node in lost)])
     return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside, skips)
+
+
+def _ended_by_scheduler(state: RunState, name: str) -> str:
+    """Why a stage is not started again that the scheduler has ended; "" where it has not."""
+    said = first_end(state.stages[name].said)
+    if said is None:
+        return ""
+    if said.cause == "node_lost":
+        return "no guard has said which node was lost"
+    return "its scheduler has ended it" if said.cause in _OF_JOB else ""
 
 
 def _has_begun(state: RunState, name: str, step: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,39 +13,64 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks import communicator, own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
 
-# TCP_NODELAY for SST's connections, so that small messages are sent at once.
+# Options of SST's connections. TCP_NODELAY, so that small messages are sent at once.
 #
 # EVPath, SST's network layer in ADIOS2 2.12.1, sets TCP_NODELAY only `#ifdef TCP_NODELAY` and does not include the
 # header that defines it (thirdparty/EVPath/EVPath/cmsockets.c). Without the option a second small message waits for the
 # acknowledgement of the first, which the receiver delays by 40 ms: now and then or in every step, and with every
 # transport, because the control messages of a step always go by TCP.
 
-_IPPROTO_TCP, _TCP_NODELAY = 6, 1  # on Linux; every rank would pay 2 ms for importing `socket`
+# The numbers are Linux's: every rank would pay 2 ms for importing `socket`.
+_IPPROTO_TCP, _TCP_NODELAY = 6, 1
+_SOL_SOCKET, _SO_KEEPALIVE, _TCP_KEEPIDLE, _TCP_KEEPINTVL, _TCP_USER_TIMEOUT = 1, 9, 4, 5, 18
 
 
 class Connections:
-    """The TCP connections of this process. ADIOS2 opens them when it first needs them, so they are searched again."""
+    """The TCP connections of this process. ADIOS2 opens them when it first needs them, so they are searched again.
 
-    def __init__(self) -> None:
+    Those that were open before, such as MPI's, may be silent for as long as they like: a limit also ends a connection
+    whose other side takes nothing.
+    """
+
+    def __init__(self, silence_s: float | None = None) -> None:
         self._steps = 0
+        self._others: set[str] = set()
+        self._limits: list[tuple[int, int, int]] = []
+        if silence_s is not None:
+            self._others = _descriptors()
+            # The first three are for a connection over which nothing is to be sent.
+            self._limits = [
+                (_SOL_SOCKET, _SO_KEEPALIVE, 1),
+                (_IPPROTO_TCP, _TCP_KEEPIDLE, max(1, round(silence_s / 3))),
+                (_IPPROTO_TCP, _TCP_KEEPINTVL, max(1, round(silence_s / 3))),
+                (_IPPROTO_TCP, _TCP_USER_TIMEOUT, round(silence_s * 1000)),
+            ]
 
     def send_at_once(self) -> None:
         """Call once per step. Searches in the steps 0, 1, 2, 4, 8 and so on, so the cost vanishes in long runs."""
         step, self._steps = self._steps, self._steps + 1
         if step & (step - 1) == 0:
-            _set_nodelay()
+            sockets = _descriptors()
+            _set_option(sockets, _IPPROTO_TCP, _TCP_NODELAY, 1)
+            for limit in self._limits:
+                _set_option(sockets - self._others, *limit)
 
 
-def _set_nodelay() -> None:
-    """Set the option on all open TCP sockets; does nothing where the system does not list open files.
+def _descriptors() -> set[str]:
+    """The open files of this process; none where the system does not list them."""
+    with suppress(OSError):
+        return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+    return set()
+
+
+def _set_option(descriptors: Iterable[str], level: int, name: int, value: int) -> None:
+    """Set an option on all TCP sockets among these open files: the call fails for everything else.
 
     Through ctypes: making a Python socket of a descriptor may change whether it blocks.
     """
-    set_option, yes = ctypes.CDLL(None).setsockopt, ctypes.c_int(1)
-    with suppress(OSError):
-        for entry in Path("/proc/self/fd").iterdir():
-            # The call fails for everything that is not a TCP socket.
-            set_option(int(entry.name), _IPPROTO_TCP, _TCP_NODELAY, ctypes.byref(yes), ctypes.sizeof(yes))
+    set_option, number = ctypes.CDLL(None).setsockopt, ctypes.c_int(value)
+    for descriptor in descriptors:
+        set_option(int(descriptor), level, name, ctypes.byref(number), ctypes.sizeof(number))
 
 
 def bindings() -> Any:

@@ -53,6 +53,7 @@ class AdiosWriteEngine:
         self._end, self._steps = end, 0
         self._numbered = is_numbered(end.path)
         self._engine: Any = None
+        self._connections = Connections(end.silence_s)
         if self._numbered:
             # Variables, operators and attributes are those of the IO, which all files share.
             self._adios = make_adios(end)
@@ -65,7 +66,6 @@ class AdiosWriteEngine:
         self._variables: dict[str, _Known] = {}
         self._lent: list[Array] = []
         self._over_network = end.traits.over_network
-        self._connections = Connections()
         suffix = end.traits.contact_suffix
         self._contact = Path(end.path + suffix) if suffix else None
         self._lists: set[str] = set()

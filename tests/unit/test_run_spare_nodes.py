@@ -1,0 +1,138 @@
+"""Stages of a lost node that go on at a spare one, without processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support.chains import Way, chain
+from tests.support.imagined_run import Run
+from workflow.plan.launch_requests import GrantedNodes
+from workflow.plan.plan_model import LaunchPlan, Plan, RestartPlan
+from workflow.run.lifecycle import wake_at
+from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, RanksEnded, StageExited
+from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided
+from workflow.run.verdict.spare_nodes import ENDED_THERE_S
+
+
+def plan_of(way: Way, units: Sequence[Sequence[str]], nodes: Sequence[int] = (0, 1, 2)) -> Plan:
+    """md → saxs → keep on these nodes; of each unit the first is started again with the others."""
+    rules = {
+        unit[0]: RestartPlan(times=3, within_s=None, backoff_s=10, stages=list(unit), from_start=False)
+        for unit in units
+    }
+    plan = chain(way, stop=20)
+    stages = []
+    for stage, node in zip(plan.stages, nodes, strict=True):
+        placement = stage.placement.model_copy(update={"nodes": [(node, node + 1)]})
+        launch = LaunchPlan(launcher="srun", executable="srun")
+        changes = {"placement": placement, "launch": launch, "restart": rules.get(stage.name)}
+        stages.append(stage.model_copy(update=changes))
+    return plan.model_copy(update={"stages": stages})
+
+
+def going(plan: Plan, hosts: int = 4) -> Run:
+    """Each node has been heard, and some steps are on their way."""
+    run = Run(plan).open_all().feed(*(NodeSeen(1, index, f"n{index + 1}") for index in range(hosts)))
+    return run.steps(atoms_md=10, atoms_saxs=8, pattern_saxs=8, pattern_keep=8)
+
+
+def lost(t: float, node: int) -> NodeLost:
+    return NodeLost(t, node, f"n{node + 1}", 10.0, "")
+
+
+def test_a_stage_of_a_lost_node_goes_on_at_the_spare_one() -> None:
+    run = going(plan_of("live", [["saxs"]])).feed(lost(20, 1))
+    assert run.state.stopping is None
+    (moved,) = run.decisions(NodeReplaced)
+    assert (moved.node, moved.host, moved.by, moved.by_host) == (1, "n2", 3, "n4")
+    (decided,) = run.decisions(RestartDecided)
+    assert decided.reason == "was lost: node n2 was lost (no sign of life for 10 s)"
+    assert decided.from_outside, "the step has nothing to do with it"
+    # Its ranks may live, and write, until the guard there has missed the supervisor for long enough.
+    assert decided.at == 10 + ENDED_THERE_S
+    assert run.ended == [(20, "saxs")]
+    run.feed(StageExited(20.2, "saxs", None, signal.SIGKILL))
+    assert run.started.count("saxs") == 1
+    assert wake_at(run.state) == decided.at
+    run.tick(decided.at)
+    assert run.started.count("saxs") == 2
+    assert run.state.runs_on("saxs", 3) and not run.state.runs_on("saxs", 1)
+    assert not run.state.is_gone("saxs")
+    assert run.state.spares == {}
+
+
+def test_hosts_take_the_places_of_others() -> None:
+    placed = GrantedNodes(["n1", "n2", "n3", "n4"])
+    assert placed.with_replaced({1: 3}).hosts == ["n1", "n4", "n3", "n4"]
+    assert placed.with_replaced({}) is placed
+
+
+def test_a_spare_node_that_is_lost_too_is_replaced_by_the_next_one() -> None:
+    run = going(plan_of("live", [["saxs"]]), hosts=5).feed(lost(20, 1), StageExited(20.2, "saxs", None, 9)).tick(30)
+    run.feed(lost(60, 3))
+    assert run.state.replaced == {1: 4}
+    assert [(each.node, each.by) for each in run.decisions(NodeReplaced)] == [(1, 3), (1, 4)]
+    run.feed(StageExited(60.2, "saxs", None, 9)).tick(70)
+    assert run.state.stages["saxs"].attempt == 3
+    assert run.state.runs_on("saxs", 4) and not run.state.runs_on("saxs", 3)
+
+
+def test_all_stages_of_a_node_go_on_together_or_each_for_itself() -> None:
+    run = going(plan_of("live", [["saxs"], ["keep"]], nodes=(0, 1, 1))).feed(lost(20, 1))
+    assert [each.stages for each in run.decisions(RestartDecided)] == [["saxs"], ["keep"]]
+    assert [each.by for each in run.decisions(NodeReplaced)] == [2], "one node takes the place of one"
+    run = going(plan_of("sst", [["saxs", "keep"]], nodes=(0, 1, 2))).feed(lost(20, 1))
+    assert [each.stages for each in run.decisions(RestartDecided)] == [["saxs", "keep"]]
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (going(plan_of("live", [["saxs"]]), hosts=3), "it was not started again: there is no spare node"),
+        (going(plan_of("live", [["saxs"]])).feed(lost(15, 3)), "it was not started again: there is no spare node"),
+        (
+            going(plan_of("live", [["saxs"]])).feed(NodeSilent(19, 3, "n4")),
+            "it was not started again: there is no spare node",
+        ),
+        (going(plan_of("live", [["keep"]])), ""),
+        (going(plan_of("live", [["saxs"]], nodes=(0, 1, 1))), ""),
+    ],
+    ids=["none", "lost too", "silent too", "no rule", "no rule of another one there"],
+)
+def test_the_run_stops_where_they_cannot_go_on(run: Run, why: str) -> None:
+    run.feed(lost(20, 1))
+    assert run.state.cause == "node_lost"
+    assert not run.decisions(NodeReplaced)
+    assert why in run.state.reason
+    assert ("started again" in run.state.reason) == bool(why)
+
+
+def test_two_lost_nodes_need_two_spare_ones() -> None:
+    run = going(plan_of("live", [["saxs"], ["keep"]]))
+    run.feed_together(lost(20, 1), lost(20, 2))
+    assert run.state.reason.endswith("it was not started again: it needs 2 spare nodes, and there is 1")
+
+
+def test_a_node_that_comes_back_is_no_spare_one() -> None:
+    run = going(plan_of("live", [["saxs"]])).feed(lost(20, 1), NodeSeen(25, 1, "n2"))
+    assert run.state.spares == {}
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        ("node_lost", "no guard has said which node was lost"),
+        ("preempted", "its scheduler has ended it"),
+        ("time_limit", "its scheduler has ended it"),
+        ("cancelled", "its scheduler has ended it"),
+    ],
+)
+def test_what_the_scheduler_ends_is_not_started_again(cause: str, why: str) -> None:
+    run = going(plan_of("live", [["saxs"]]))
+    said = RanksEnded(20, "saxs", cause, "srun: error", "n2", "", None)  # type: ignore[arg-type]
+    run.feed(said, StageExited(20.1, "saxs", 1, None)).tick(40)
+    assert not run.decisions(RestartDecided)
+    assert f"it was not started again: {why}" in run.state.reason

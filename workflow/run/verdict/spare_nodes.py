@@ -1,0 +1,45 @@
+"""Which spare nodes take the places of lost ones, for stages that are started again there. Pure.
+
+A node that says nothing may still run its ranks. They are not to write beside those of the next attempt: that begins
+when the guard there, which has heard nothing from the supervisor either, has ended them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workflow.formats.lease_file import SILENCE_S
+from workflow.run.state.events import NodeLost
+from workflow.run.state.lifecycle_events import NodeReplaced
+from workflow.run.state.run_state import RunState
+
+# After the last sign of life of a node nothing of the run is left there: the guard's patience, and its looks.
+ENDED_THERE_S = SILENCE_S + 6.0
+
+
+def stages_to_move(state: RunState, lost: Sequence[NodeLost]) -> list[str]:
+    """The stages that were lost with these nodes, without which the run does not go on; [] where one of them is to
+    stop the run when it fails."""
+    names = [name for name in state.stages if any(node in state.lost_under(name) for node in lost)]
+    needed = [name for name in names if not state.plan.stage(name).optional]
+    return needed if all(state.plan.stage(name).restart is not None for name in needed) else []
+
+
+def find_spares(state: RunState, lost: Sequence[NodeLost], t: float) -> list[NodeReplaced] | str:
+    """A spare node for each of these lost ones, or why there is none for each."""
+    free = [node for node in state.spares if node not in state.silent]
+    if len(free) < len(lost):
+        return f"it needs {len(lost)} spare nodes, and there {_are(len(free))}" if free else "there is no spare node"
+    for node in lost:
+        waiting = [each for each in state.stages if state.runs_on(each, node.node) and not state.stages[each].is_over]
+        if shared := [name for name in waiting if state.plan.group_of(name) is not None]:
+            return f"{shared[0]}, which is on that node too, shares its launch line"
+    places = {by: place for place, by in state.replaced.items()}
+    return [
+        NodeReplaced(t, places.get(node.node, node.node), node.host, by, state.spares[by])
+        for node, by in zip(lost, sorted(free), strict=False)
+    ]
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
