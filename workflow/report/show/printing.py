@@ -63,7 +63,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
 
 def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream."""
-    from workflow.report.show.run_in_words import note_lines
+    from workflow.report.show.run_in_words import course_lines, note_lines
 
     console = console or make_output()
     run = report.run
@@ -77,7 +77,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
     draw_table(console, expectation_table(report, "status"))
-    show_messages(to_notes(report.unfinished_files), console)
+    show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
     _show_resume(report, console)
 
 
