@@ -70,6 +70,15 @@ def test_a_run_that_failed(tmp_path: Path) -> None:
     assert "Next: `wf logs saxs --run bad` shows what it printed; " in text and "`wf resume bad`" in text
 
 
+def test_of_a_supervisor_that_was_killed_no_error_is_to_be_corrected(tmp_path: Path) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    events = make_events(metrics, "failed", "", "the supervisor was killed")
+    events[-1]["cause"] = "supervisor_killed"
+    text = explained(write_run(tmp_path / "bad", make_plan(), events, metrics))
+    assert text.endswith("Next: `wf resume bad` goes on where it was."), text
+    assert "correct" not in text
+
+
 def test_a_run_that_goes_on(tmp_path: Path) -> None:
     run_dir = going_on(tmp_path / "now", at=4.0)
     records = read_records(run_dir).at(START + 4.05)

@@ -18,6 +18,7 @@ from workflow.report.build.report_notes import begin_notes, restart_note
 from workflow.report.read.run_records import Records
 from workflow.report.read.run_states import next_part_notes
 from workflow.report.show.report_tables import expectations_text
+from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose, waits_of
 
@@ -290,7 +291,7 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
             look = f", `wf look {name}` draws the data" if has_data else ""
             return f"next: `wf report {name}` has all figures{look}{faster}"
-        case "failed":
+        case "failed" if run.cause not in FROM_OUTSIDE:
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
             goes_on = (
                 f"go on where it was: `wf resume {name}`" if run.resumable else f"start a new run: `wf run {pipeline}`"
