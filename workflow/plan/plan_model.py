@@ -103,7 +103,8 @@ class EndPlan(PlanPart):
     )
     repeated: int = Field(
         0,
-        description="of a stage that was started again: how many steps before that it writes again, which are dropped",
+        description="of a stage that was started again: how many steps before that it writes again, which are "
+        "suppressed",
     )
     part_step: int = Field(0, description="of a run that goes on: the step at which this part of it begins")
     before: int = Field(
@@ -355,7 +356,7 @@ class ExpectationPlan(PlanPart):
 
     figure: str = Field(description="`streams.field.throughput`, as in campaigns")
     comparator: Comparator
-    value: float = Field(description="in the figure's unit: s, B, B/s, steps, steps/s, or 1 for shares")
+    value: float = Field(description="in the figure's unit: s, B, B/s, steps, steps/s, 1 for shares, or ratio")
     unit: str = Field(description="of the figure; empty: one of the program's own, whose unit is not known")
     expected: str = Field(description="as it was written: `> 1 GB/s`")
     key: str = Field(description="of the pipeline file")

@@ -298,7 +298,7 @@ class ExpectationPart(ReportPart):
     figure: str = Field(description="`streams.field.throughput`, as in campaigns")
     expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
     limit: float = Field(description="its quantity, in `unit`")
-    unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares; empty: not known")
+    unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares, ratio; empty: not known")
     measured: float | None = Field(None, description="None: the run did not measure it, so the expectation is not met")
     state: ExpectationState = Field(
         description="not_checked: the run is in progress, or did not succeed; then only its verdict counts"

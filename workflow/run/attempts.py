@@ -31,7 +31,7 @@ class Beginning:
 
     `first_step`: the index of the first step that one of them reads. `ends`: stage → stream → the step at which an end
     goes on, where that is another one. `repeated`: stage → stream → how many steps before that the program writes
-    again, which are dropped. `skipped`: stage → the steps of what it reads that it skips.
+    again, which are suppressed. `skipped`: stage → the steps of what it reads that it skips.
     """
 
     first_step: int = 0
@@ -57,7 +57,7 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
         return Beginning(skipped=_with_skip(state.skipped, skips))
     members = [_member(run_dir, state, name) for name in stages]
     if from_start:
-        # The files of this part begin later: what it writes before that is dropped.
+        # The files of this part begin later: what it writes before that is suppressed.
         members = [replace(each, states=[]) for each in members]
     found, skipped = find_positions(members), state.skipped
     # What is after the step has been written with it: nothing is missing.
@@ -114,8 +114,8 @@ def _whole_steps(end: EndPlan) -> int:
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:
     """The plan of a stage whose next attempt has begun in this state. Pure.
 
-    `repeated`: stream → how many steps that it writes first are dropped. Raises ValueError where it would need a step
-    that its spool does not have any more.
+    `repeated`: stream → how many steps that it writes first are suppressed. Raises ValueError where it would need a
+    step that its spool does not have any more.
     """
     plan, ends = state.plan, []
     skipped = {"skipped": [*state.skipped.get(stage.name, ())], "skips_now": _skips_now(state, stage.name)}
