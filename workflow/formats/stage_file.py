@@ -17,6 +17,7 @@ from workflow.formats.versions import check_version
 STAGE_FILE = "stage.json"
 STAGE_FILE_VERSION = 2
 VERSION_KEY = "stage_file_version"
+# How long the start of a stage may take, until its streams are open: the default everywhere.
 OPEN_TIMEOUT_S = 120.0
 STEP_TIMEOUT_S = 600.0
 # Of BP5: how many steps of a file to keep that is written on.

@@ -21,6 +21,7 @@ from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, Positions, find_positions
+from workflow.run.state.events import begin_of_end
 from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
 
@@ -41,7 +42,7 @@ class Beginning:
 
     def begins(self, stage: str, stream: str) -> int:
         """The step at which a stage goes on with one of its streams."""
-        return self.ends.get(stage, {}).get(stream, self.first_step)
+        return begin_of_end(self.first_step, self.ends, stage, stream)
 
 
 def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beginning:

@@ -68,11 +68,6 @@ def next_part_text(run: str, record: NextPart) -> str:
     return f"{text}; {record.reason}" if record.reason else text
 
 
-def resume_hint(run_dir: Path) -> str:
-    """How to go on with a run which nobody goes on with."""
-    return f"to go on, on a login node: wf resume {run_dir.name if run_dir.parent.name == 'runs' else run_dir}"
-
-
 def is_planned(plan: Plan, exit_code: int) -> bool:
     """Whether the process of a job, once its run has ended so, decides on a next part. Pure."""
     return plan.most_parts > 1 and exit_code == EXIT_STOPPED

@@ -18,6 +18,7 @@ from workflow.report.build.report_notes import begin_notes, restart_note
 from workflow.report.read.run_records import Records
 from workflow.report.read.run_states import next_part_notes
 from workflow.report.show.report_tables import expectations_text
+from workflow.run.records.find_runs import typed_name
 from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose, waits_of
@@ -276,7 +277,7 @@ def _limit_text(limit: Limit, by: str) -> str:
 def _next(report: Report, records: Records, has_data: bool) -> str:
     """The command that helps most."""
     run, pipeline = report.run, shlex.quote(records.plan.pipeline_file)
-    name = shlex.quote(run.directory)
+    name = typed_name(records.run_dir)
     match run.state:
         case "running":
             return f"next: `wf watch {name}` follows it, `wf cancel {name}` ends it" + (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -106,6 +107,12 @@ def full_name(run: str) -> str:
 def is_run(name: str) -> bool:
     """Whether this names a run."""
     return _directory_of(name) is not None
+
+
+def typed_name(run_dir: Path) -> str:
+    """A run as one types it in this folder, for a shell: its name below `runs/`, elsewhere its path."""
+    own = run_dir.resolve()
+    return shlex.quote(own.name if own.parent == Path(RUNS).resolve() else str(run_dir))
 
 
 def _directory_of(run: str) -> Path | None:
