@@ -91,8 +91,10 @@ class StageSettings:
     restarts: bool = False
     # At most so often it saves its state, for a later attempt or part of the run; None: never.
     save_every_s: float | None = None
-    # Stream that it writes, of which nothing is kept → the stages that read it: with their states its own have to fit.
+    # Stream that it writes, or a stage behind it, and of which nothing is kept → the stages that read it: with their
+    # states its own have to fit. `written`: stage behind it → those of these streams that it writes.
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def by_hand(self) -> bool:
@@ -124,7 +126,7 @@ def read_stage_file(path: Path) -> StageSettings:
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
             data.get("restarts", False), data.get("save_every_s"),
-            data.get("readers", {}),
+            data.get("readers", {}), data.get("written", {}),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

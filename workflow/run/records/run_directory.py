@@ -271,6 +271,8 @@ def kept_plan(plan: Plan) -> Plan:
 def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
     group = plan.group_of(stage.name)
     folder = stage_dir(directory, stage.name)
+    every_s = _save_every_s(stage, plan)
+    readers, written = ({}, {}) if every_s is None else _behind(stage, plan)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
     settings = StageSettings(
@@ -284,8 +286,9 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
         restarts=plan.may_restart(stage.name),
-        save_every_s=_save_every_s(stage, plan),
-        readers=_readers(stage, plan),
+        save_every_s=every_s,
+        readers=readers,
+        written=written,
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
@@ -307,10 +310,22 @@ def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
     return 0.0 if plan.may_restart(stage.name) else None
 
 
-def _readers(stage: StagePlan, plan: Plan) -> dict[str, list[str]]:
-    """Stream that a stage writes, of which nothing is kept → the stages that read it."""
-    written = [plan.stream(end.stream) for end in stage.ends if end.side == "write"]
-    return {stream.name: list(stream.readers) for stream in written if not stream.is_kept}
+def _behind(stage: StagePlan, plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The streams of which nothing is kept that lead on from a stage: each with its readers, and each stage behind it
+    with those that it writes."""
+    readers: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
+    todo = [stage]
+    while todo:
+        writer = todo.pop()
+        streams = [plan.stream(end.stream) for end in writer.ends if end.side == "write"]
+        for stream in streams:
+            if not stream.is_kept and stream.name not in readers:
+                readers[stream.name] = list(stream.readers)
+                todo += [plan.stage(name) for name in stream.readers]
+                if writer is not stage:
+                    written.setdefault(writer.name, []).append(stream.name)
+    return readers, written
 
 
 def stage_ends(stage: StagePlan) -> tuple[StreamEnd, ...]:
