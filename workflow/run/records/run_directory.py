@@ -65,8 +65,8 @@ def create_run_dir(
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
     `runs/latest` then points to it, wherever it is, unless `latest` is false. `beside`: a run, in whose
-    folder the new directory is made; `latest` there then points to it where it has pointed to that run. `provenance`
-    is kept in provenance.json.
+    folder the new directory is made; `latest` there then points to it where it has pointed to that run. One that only
+    re-uses files of that run is a new run like any other. `provenance` is kept in provenance.json.
 
     Raises RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
@@ -89,7 +89,8 @@ def create_run_dir(
         if isinstance(error, ValueError):
             raise RunError(f"the parts of the run do not fit together: {error}") from error
         raise _cannot_write(directory, error) from error
-    if run_dir is not None and latest:
+    is_reuse = plan.part is not None and plan.part.is_reuse
+    if latest and (run_dir is not None or is_reuse):
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)
