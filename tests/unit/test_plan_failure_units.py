@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.planner import COMPONENTS, Planner
 from workflow.errors import SpecError
+from workflow.plan.plan_model import START_OF_SOURCES
 from workflow.report.show.plan_tables import failure_table
 
 PIPELINE = """
@@ -102,6 +103,7 @@ def test_a_simulation_that_is_started_again_with_its_reader_is_named(
     assert f"`--set streams.field.{types}` keeps the steps" in note
     (row,) = (row for row in failure_table(plan).rows if row[0] == "pdf")
     assert where in row[1] and "computed again" in row[2]
+    assert f"; sim begins {START_OF_SOURCES[restart.sources['sim']]}" in plan.reasons["stages.pdf.on_failure"]
 
 
 def test_where_all_steps_are_read_again_the_simulation_begins_anew(tmp_path: Path) -> None:

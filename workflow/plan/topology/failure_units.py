@@ -60,7 +60,8 @@ def plan_restarts(
         others = [each for each in unit if each != name]
         together = f", together with {listing(others)}" if others else ""
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
-        notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}")
+        begins = "".join(f"; {each} begins {START_OF_SOURCES[how]}" for each, how in found[name].sources.items())
+        notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}{begins}")
     _advise_spools(found, stages, transient, notes)
     return found
 
