@@ -66,7 +66,8 @@ trial is missing |
 EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or at the top of the file for the run as
 a whole. A condition is an operator (`<`, `<=`, `==`, `>=`, `>`) and a quantity with its unit: `"> 1 GB/s"`, in quotes
 because `>` has a meaning in YAML. A quantity alone means `==`, which only counts and sizes can have; steps are whole
-numbers, and shares are written in percent. Figures are those that [campaigns measure](campaign.md#figures).
+numbers, shares are written in percent, and the ratios `…_imbalance`, of the slowest rank to the median one, as numbers
+of at least 1. Figures are those that [campaigns measure](campaign.md#figures).
 `figures: {NAME: CONDITION}` of a stage is about the numbers in the `figures.json` that its program wrote. `null`, in a
 profile or by `--set`, removes an expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
 """

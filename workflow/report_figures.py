@@ -16,7 +16,7 @@ class Figure(NamedTuple):
     """What a field of the report measures."""
 
     unit: str
-    """s, B, B/s, steps, steps/s, 1 (a share); empty: not known."""
+    """s, B, B/s, steps, steps/s, 1 (a share), ratio (at least 1); empty: not known."""
     better: Better
     own_program: bool = True
     """Whether it is known also for programs that do not use `workflow.stage`."""
@@ -40,7 +40,7 @@ STAGE: Mapping[str, Figure] = {
     "step_p50_s": Figure("s", "less", own_program=False),
     "step_p95_s": Figure("s", "less", own_program=False),
     "step_max_s": Figure("s", "less", own_program=False),
-    "compute_imbalance": Figure("1", "less", own_program=False),
+    "compute_imbalance": Figure("ratio", "less", own_program=False),
     "bytes_in": Figure("B", "more", own_program=False),
     "bytes_out": Figure("B", "more", own_program=False),
 }
@@ -53,12 +53,12 @@ STREAM: Mapping[str, Figure] = {
     "write_p50_s": Figure("s", "less", own_program=False),
     "write_p95_s": Figure("s", "less", own_program=False),
     "write_max_s": Figure("s", "less", own_program=False),
-    "write_imbalance": Figure("1", "less", own_program=False),
+    "write_imbalance": Figure("ratio", "less", own_program=False),
     "load_s": Figure("s", "less", own_program=False),
     "load_p50_s": Figure("s", "less", own_program=False),
     "load_p95_s": Figure("s", "less", own_program=False),
     "load_max_s": Figure("s", "less", own_program=False),
-    "load_imbalance": Figure("1", "less", own_program=False),
+    "load_imbalance": Figure("ratio", "less", own_program=False),
     "load_rate": Figure("B/s", "more", own_program=False),
     "steps": Figure("steps", "more"),
     "dropped": Figure("steps", "less"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.planner import CHAIN, Planner
 from tests.support.sample_run import make_plan
 from workflow.plan.changed_values import changed_settings
 
@@ -29,3 +30,13 @@ def test_where_a_part_begins_is_no_setting() -> None:
         for stage in plan.stages
     ]
     assert changed_settings(plan, plan.model_copy(update={"stages": stages})) == []
+
+
+def test_of_another_engine_only_that_is_said(plan_of: Planner) -> None:
+    before, now = plan_of(), plan_of(CHAIN.replace("to: keep}", "to: keep, via: bp5}"))
+    assert changed_settings(before, now) == ["streams.counts.via: sst → bp5"]
+
+
+def test_sizes_follow_from_what_is_written(plan_of: Planner) -> None:
+    before, now = plan_of(), plan_of(CHAIN.replace("variable: position", "variable: position, bins: 12"))
+    assert changed_settings(before, now) == ["stages.count.parameters.bins: 10 → 12"]

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.planner import COMPONENTS, Planner
 from workflow.errors import SpecError
+from workflow.plan.plan_model import START_OF_SOURCES
+from workflow.report.show.plan_tables import failure_table
 
 PIPELINE = """
 stages:
@@ -58,6 +60,84 @@ def test_a_reader_behind_a_spool_is_alone(plan_of: Planner) -> None:
     restart = plan.stage("keep").restart
     assert restart is not None
     assert restart.stages == ["keep"]
+
+
+SIMULATION = """
+stages:
+  sim: {simulation}
+  pdf: {analysis}
+  keep: {{component: archive, with: {{path: pdf.bp}}}}
+streams:
+  field: {{from: sim, to: pdf{stream}}}
+  pdf: {{from: pdf, to: keep, via: bp5}}
+"""
+GRAY_SCOTT = "{component: gray_scott}"
+PDF = "{component: histogram, with: {variable: V, bins: 10}, on_failure: restart}"
+OWN = "{command: [./own], writes: {field: {}}}"
+OWN_READER = "{command: [./own], reads: {field: {}}, writes: {pdf: {}}, on_failure: restart}"
+FILES = "reads: {field: {io: in, config: adios2.xml}}, writes: {pdf: {io: out, config: adios2.xml}}"
+WITHOUT_STAGE = "{command: [./own], FILES, on_failure: restart}".replace("FILES", FILES)
+
+
+@pytest.mark.parametrize(
+    ("simulation", "analysis", "stream", "begins", "types"),
+    [
+        (GRAY_SCOTT, PDF, "", "state", "spool=auto"),
+        (OWN, PDF, "", "either", "spool=auto"),
+        ("{command: [./own], writes: {field: {}}, checkpoint: {every: 60 s}}", PDF, "", "state", "spool=auto"),
+        (GRAY_SCOTT, OWN_READER, "", "state", "spool=auto"),
+        (GRAY_SCOTT, WITHOUT_STAGE, "", "first", "via=bp5"),
+        (GRAY_SCOTT, PDF, ", queue: {when_full: discard}", "state", "via=bp5"),
+    ],
+)
+def test_a_simulation_that_is_started_again_with_its_reader_is_named(
+    simulation: str, analysis: str, stream: str, begins: str, types: str, tmp_path: Path
+) -> None:
+    plan = Planner(tmp_path)(SIMULATION.format(simulation=simulation, analysis=analysis, stream=stream))
+    restart = plan.stage("pdf").restart
+    assert restart is not None
+    assert (restart.stages, restart.sources) == (["sim", "pdf"], {"sim": begins})
+    (note,) = (text for text in plan.advice if "is started again too" in text)
+    where = {"state": "at its last saved state", "first": "at its first step"}.get(begins, "or at its first step if")
+    assert note.startswith("streams.field: when pdf fails, sim is started again too: it begins ") and where in note
+    assert f"`--set streams.field.{types}` keeps the steps" in note
+    (row,) = (row for row in failure_table(plan).rows if row[0] == "pdf")
+    assert where in row[1] and "computed again" in row[2]
+    assert f"; sim begins {START_OF_SOURCES[restart.sources['sim']]}" in plan.reasons["stages.pdf.on_failure"]
+
+
+def test_where_all_steps_are_read_again_the_simulation_begins_anew(tmp_path: Path) -> None:
+    text = SIMULATION.format(
+        simulation=GRAY_SCOTT, analysis=PDF.replace("histogram", "plot").replace(", bins: 10", ""), stream=""
+    )
+    plan = Planner(tmp_path)("\n".join(line for line in text.splitlines() if "keep" not in line))
+    restart = plan.stage("pdf").restart
+    assert restart is not None
+    assert restart.sources == {"sim": "first"}
+    (row,) = (row for row in failure_table(plan).rows if row[0] == "pdf")
+    assert row[2] == "nothing: all steps are computed again, also by sim"
+
+
+@pytest.mark.parametrize("stream", [", spool: auto", ", via: bp5"])
+def test_a_simulation_in_front_of_a_kept_stream_runs_on(stream: str, tmp_path: Path) -> None:
+    plan = Planner(tmp_path)(SIMULATION.format(simulation=GRAY_SCOTT, analysis=PDF, stream=stream))
+    restart = plan.stage("pdf").restart
+    assert restart is not None
+    assert (restart.stages, restart.sources) == (["pdf"], {})
+    assert not any("is started again too" in text for text in plan.advice)
+    (row,) = (row for row in failure_table(plan).rows if row[0] == "pdf")
+    assert row[2] == "nothing: it goes on at the step where it was"
+
+
+def test_a_simulation_that_may_fail_itself_needs_no_advice(tmp_path: Path) -> None:
+    simulation = "{component: gray_scott, on_failure: restart}"
+    plan = Planner(tmp_path)(
+        SIMULATION.format(simulation=simulation, analysis=PDF.replace("restart", "stop"), stream="")
+    )
+    assert not any("is started again too" in text for text in plan.advice)
+    (row,) = (row for row in failure_table(plan).rows if row[0] == "sim")
+    assert row[1].endswith("; sim begins at its last saved state")
+    assert row[2] == "time: what sim had done since then is computed again"
 
 
 def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(plan_of: Planner) -> None:

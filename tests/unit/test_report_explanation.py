@@ -14,6 +14,12 @@ from workflow.report.report_files import compute_report
 from workflow.report.show.run_in_words import explanation
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs are those of this folder: their names are enough."""
+    monkeypatch.chdir(tmp_path)
+
+
 def explained(run_dir: Path, **run: object) -> str:
     """The paragraph; `run`: what was found out about the run besides its records."""
     report = compute_report(run_dir)
@@ -43,7 +49,7 @@ def _seen(stage: str, line: dict[str, object]) -> dict[str, object]:
 
 
 def test_a_run_that_succeeded(tmp_path: Path) -> None:
-    text = explained(write_sample(tmp_path / "good"))
+    text = explained(write_sample(tmp_path / "runs/good"))
     assert text.startswith("good succeeded on node1 after ")
     assert "md ran for 5.80 s (waited for other stages 47 %, computed 35 %" in text, text
     assert "wrote 41 steps." in text
@@ -53,16 +59,21 @@ def test_a_run_that_succeeded(tmp_path: Path) -> None:
 
 def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> None:
     """`wf look` of a run that left no data is an error."""
-    run_dir = write_sample(tmp_path / "good")
+    run_dir = write_sample(tmp_path / "runs/good")
     assert "Next: `wf report good` has all figures; to make saxs faster, " in explained(run_dir)
     (run_dir / "saxs.bp").mkdir()
     (run_dir / "saxs.bp/md.idx").touch()
     assert "Next: `wf report good` has all figures, `wf look good` draws the data; to make " in explained(run_dir)
 
 
+def test_a_run_elsewhere_is_called_by_its_path(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "else where")
+    assert f"Next: `wf report '{run_dir}'` has all figures" in explained(run_dir)
+
+
 def test_a_run_that_failed(tmp_path: Path) -> None:
     metrics = simulate(5, 0.05, 0.05, 0.01)
-    run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", "killed"), metrics)
+    run_dir = write_run(tmp_path / "runs/bad", make_plan(), make_events(metrics, "failed", "saxs", "killed"), metrics)
     (run_dir / "stages/saxs/stderr.log").write_text("Traceback …\nValueError: negative mass\n")
     text = explained(run_dir)
     assert text.startswith("bad failed after ") and ": stage saxs: killed. " in text
@@ -70,8 +81,17 @@ def test_a_run_that_failed(tmp_path: Path) -> None:
     assert "Next: `wf logs saxs --run bad` shows what it printed; " in text and "`wf resume bad`" in text
 
 
+def test_of_a_supervisor_that_was_killed_no_error_is_to_be_corrected(tmp_path: Path) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    events = make_events(metrics, "failed", "", "the supervisor was killed")
+    events[-1]["cause"] = "supervisor_killed"
+    text = explained(write_run(tmp_path / "runs/bad", make_plan(), events, metrics))
+    assert text.endswith("Next: `wf resume bad` goes on where it was."), text
+    assert "correct" not in text
+
+
 def test_a_run_that_goes_on(tmp_path: Path) -> None:
-    run_dir = going_on(tmp_path / "now", at=4.0)
+    run_dir = going_on(tmp_path / "runs/now", at=4.0)
     records = read_records(run_dir).at(START + 4.05)
     report = make_report(records)
     running = report.model_copy(update={"run": report.run.model_copy(update={"state": "running"})})
@@ -99,5 +119,5 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     ],
 )
 def test_other_states(tmp_path: Path, state: str, reason: str, parts: list[str]) -> None:
-    text = explained(going_on(tmp_path / "now", at=1.5), state=state, reason=reason)
+    text = explained(going_on(tmp_path / "runs/now", at=1.5), state=state, reason=reason)
     assert all(part in text for part in parts), text

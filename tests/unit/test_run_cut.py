@@ -42,7 +42,7 @@ def after(plan: Plan, *succeeded: str, steps: int = 20) -> RunState:
     return state
 
 
-def at(name: str, plan: Plan, done: int | None, *states: int, why: str = "", drops: bool = True) -> Reached:
+def at(name: str, plan: Plan, done: int | None, *states: int, why: str = "", suppresses: bool = True) -> Reached:
     """How far a stage has come: so many steps of its kept streams or of what it reads; it saved a state at these."""
     ends = plan.stage(name).ends
     written = [end.stream for end in ends if end.side == "write"]
@@ -51,7 +51,7 @@ def at(name: str, plan: Plan, done: int | None, *states: int, why: str = "", dro
     reads = [end.stream for end in ends if end.side == "read"]
     positions = [each.steps for each in saved] if states or why else None
     return Reached(
-        Member(name, reads, [each for each in written if each not in kept], kept, done or 0, positions, drops),
+        Member(name, reads, [each for each in written if each not in kept], kept, done or 0, positions, suppresses),
         why,
         saved,
     )
@@ -65,7 +65,7 @@ def begins(found: Cut) -> dict[str, int]:
     return {name: found.first_step(name) for name in found.positions.begins}
 
 
-def test_a_stage_begins_at_its_newest_state_and_drops_what_its_readers_have() -> None:
+def test_a_stage_begins_at_its_newest_state_and_suppresses_what_its_readers_have() -> None:
     plan = line("sst")
     sim = at("sim", plan, None, 30, 20, 10)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
@@ -79,7 +79,7 @@ def test_a_stage_begins_at_its_newest_state_and_drops_what_its_readers_have() ->
 
 def test_a_program_that_writes_all_its_steps_takes_its_readers_along() -> None:
     plan = line("sst")
-    sim = at("sim", plan, None, 30, 20, 10, drops=False)
+    sim = at("sim", plan, None, 30, 20, 10, suppresses=False)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 27), keep=at("keep", plan, 25))
     assert begins(found) == {"sim": 20, "xrd": 20, "keep": 25}, "xrd sends keep only what it lacks"
     assert found.positions.ends["sim"] == {"field": 20}
@@ -95,10 +95,10 @@ def test_a_file_that_is_read_while_it_is_written_has_no_gap() -> None:
     assert found.positions.ends["sim"] == {"field": 20}, "the file of the next part begins where the simulation does"
 
 
-@pytest.mark.parametrize("drops", [True, False])
-def test_an_analysis_that_is_behind_a_file_does_not_take_the_simulation_back(drops: bool) -> None:
+@pytest.mark.parametrize("suppresses", [True, False])
+def test_an_analysis_that_is_behind_a_file_does_not_take_the_simulation_back(suppresses: bool) -> None:
     plan = line("live")
-    sim = at("sim", plan, 95, 100, 90, 10, drops=drops)
+    sim = at("sim", plan, 95, 100, 90, 10, suppresses=suppresses)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 12), keep=at("keep", plan, 12))
     assert begins(found) == {"sim": 90, "xrd": 12, "keep": 12}
     assert found.positions.ends["sim"] == {"field": 90}
@@ -106,7 +106,7 @@ def test_an_analysis_that_is_behind_a_file_does_not_take_the_simulation_back(dro
 
 def test_simulation_without_a_saved_state_begins_anew_with_all_that_it_feeds() -> None:
     plan = line("sst")
-    sim = at("sim", plan, None, why="has saved no state", drops=False)
+    sim = at("sim", plan, None, why="has saved no state", suppresses=False)
     found = cut(plan, after(plan), sim=sim, xrd=at("xrd", plan, 9), keep=at("keep", plan, 0))
     assert found.is_empty
     assert found.reasons["sim"] == "has saved no state"
@@ -149,7 +149,7 @@ def test_reader_that_has_left_early_runs_again_with_its_writer() -> None:
 
 def test_stage_that_needs_all_steps_takes_those_joined_to_it_along() -> None:
     plan = line("after")
-    xrd = at("xrd", plan, None, why="needs all steps", drops=False)
+    xrd = at("xrd", plan, None, why="needs all steps", suppresses=False)
     found = cut(plan, after(plan, "sim"), {"field"}, xrd=xrd, keep=at("keep", plan, 3))
     assert begins(found)["xrd"] == 0
     assert found.finished == ("sim",)
@@ -218,7 +218,7 @@ def test_no_stage_begins_after_what_it_has_done_and_joined_ones_begin_together(s
     reached: Mapping[str, Reached] = {
         name: at(
             name, plan, draw.randint(0, 9), *sorted({*draw.choices(range(10), k=draw.choice([0, 3]))}, reverse=True),
-            drops=draw.random() < 0.7,
+            suppresses=draw.random() < 0.7,
         )
         for name in names
     }  # fmt: skip
@@ -245,7 +245,7 @@ def test_no_stage_begins_after_what_it_has_done_and_joined_ones_begin_together(s
                 assert reads <= reached[stream.writer].member.kept[stream.name], "the steps before are in the file"
             elif stream.coupling == "live":
                 assert goes_on == reads, "the reader gets the next step that it lacks"
-            assert reached[stream.writer].member.drops or begins_at == goes_on
+            assert reached[stream.writer].member.suppresses or begins_at == goes_on
     groups = joined_stages(plan, list(positions.begins))
     assert sorted(name for group in groups for name in group) == sorted(positions.begins)
 

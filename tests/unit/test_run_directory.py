@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.chains import Source, chain, make_end, make_plan, make_stage, make_stream
+from tests.support.chains import Source, chain, make_end, make_plan, make_stage, make_stream, write_run
 from tests.support.sample_run import PROVENANCE
 from workflow.errors import RunError
 from workflow.formats.bp_index import deactivate, read_index
-from workflow.plan.plan_model import RUN_DIR, Plan
+from workflow.formats.stage_file import read_stage_file
+from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, Plan
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
 from workflow.run.records.find_runs import find_run, full_name
@@ -80,6 +81,30 @@ def test_stage_settings(plan: Plan, tmp_path: Path) -> None:
     end = settings["ends"][0]
     assert (end["stream"], end["side"], end["path"]) == ("atoms", "write", f"{run_dir}/streams/atoms")
     assert read_filled_plan(run_dir) == fill_plan(plan, run_dir)
+
+
+def saving(plan: Plan) -> Plan:
+    """Its first stage saves states."""
+    first = plan.stages[0].model_copy(update={"checkpoint": CheckpointPlan(every_s=1)})
+    return plan.model_copy(update={"stages": [first, *plan.stages[1:]]})
+
+
+def test_a_stage_that_saves_states_knows_all_behind_it_that_may_take_it_back(tmp_path: Path) -> None:
+    """md → saxs → keep: a state of keep may take md back, through saxs."""
+    run_dir = write_run(saving(chain("sst")), tmp_path)
+    settings = read_stage_file(run_dir / "stages/md/stage.json")
+    assert settings.readers == {"atoms": ["saxs"], "pattern": ["keep"]}
+    assert settings.written == {"saxs": ["pattern"]}
+    settings = read_stage_file(run_dir / "stages/saxs/stage.json")
+    assert (settings.readers, settings.written) == ({}, {}), "it saves nothing"
+
+
+def test_a_stream_that_is_kept_takes_no_stage_back(tmp_path: Path) -> None:
+    plan = saving(chain("sst"))
+    pattern = make_stream("pattern", "saxs", ["keep"], "live")
+    plan = plan.model_copy(update={"streams": [plan.streams[0], pattern]})
+    settings = read_stage_file(write_run(plan, tmp_path) / "stages/md/stage.json")
+    assert (settings.readers, settings.written) == ({"atoms": ["saxs"]}, {})
 
 
 def test_readers_find_the_directory_of_a_stream_that_lies_deeper(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ def test_the_second_restart_waits_and_the_fourth_is_none() -> None:
     kill(run, "saxs", 90.0).tick(91.0)
     end_all(run, 91.0)
     assert "it was not started again: it was started again 3 times: `on_failure.times` is 3" in run.verdict.reason
+    assert "skips" not in run.verdict.reason
 
 
 def test_only_the_restarts_within_a_time_count() -> None:
@@ -172,6 +173,21 @@ def test_the_next_step_has_two_chances_of_its_own() -> None:
     run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StreamProgress(14.0, "atoms", "saxs", "read", 5, 0))
     run.feed(StageExited(15.0, "saxs", 1, None)).tick(16.0)
     assert [each.skips for each in run.decisions(RestartDecided) if isinstance(each, RestartDecided)] == [None, 4, None]
+
+
+def test_where_skipped_steps_have_used_up_the_restarts_more_of_them_are_named() -> None:
+    run = skipping(times=2).tick(13.0)
+    run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StreamProgress(14.0, "atoms", "saxs", "read", 7, 0))
+    run.feed(StageExited(15.0, "saxs", 1, None)).tick(16.0)
+    end_all(run, 16.0)
+    hint = "each step that it skips takes two of them: `--set stages.saxs.on_failure.times=4` allows more"
+    assert f"`on_failure.times` is 2; {hint}" in run.verdict.reason
+
+
+def test_one_restart_is_too_few_to_skip_a_step() -> None:
+    run = skipping(times=1).tick(4.0)
+    end_all(run, 4.0)
+    assert "`--set stages.saxs.on_failure.times=2` allows more" in run.verdict.reason
 
 
 @pytest.mark.parametrize(("opened", "read"), [(False, 0), (True, 9)])

@@ -62,6 +62,22 @@ def test_what_a_change_of_the_pipeline_runs_again(
     assert any(said in why for why in found.values()), found
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "stage", "said"),
+    [
+        ("with: {variable", "with: {bins: 12, variable", "count", "with.bins: 10 → 12"),
+        ("with: {variable", "env: {A: 1}, with: {bins: 12, variable", "count", "with.bins: 10 → 12, and 1 more change"),
+        ("via: sst", "via: bp5", "keep", "ends.read counts.engine: SST → BP5"),
+        ("via: sst", "via: sst, queue: {limit: 7}", "count", "ends.write counts.parameters.QueueLimit: 2 → 7"),
+    ],
+    ids=["derived", "two", "engine", "parameter"],
+)
+def test_what_follows_from_another_change_is_not_counted(
+    old: str, new: str, stage: str, said: str, plan_of: Planner
+) -> None:
+    assert why_they_run(plan_of(TEXT.replace(old, new)), plan_of(TEXT), {})[stage] == said
+
+
 def test_a_command_and_a_new_stage(plan_of: Planner) -> None:
     text = "\nstages:\n  one: {command: [cat, a]}\n"
     found = why_they_run(plan_of(text.replace("cat, a", "cat, b") + "  two: {command: [ls]}\n"), plan_of(text), {})

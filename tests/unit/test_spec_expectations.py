@@ -7,7 +7,7 @@ import pytest
 from tests.support.planner import CHAIN, Planner
 from workflow.errors import SpecError
 from workflow.plan.plan_model import ExpectationPlan, Plan
-from workflow.report_figures import FIGURES
+from workflow.report_figures import FIGURES, STAGE
 from workflow.spec.expectations import COMPARATORS, condition_example, to_condition
 
 
@@ -24,6 +24,7 @@ from workflow.spec.expectations import COMPARATORS, condition_example, to_condit
         (" < 10 min ", "s", ("<", 600, "< 10 min")),
         ("< .5 s", "s", ("<", 0.5, "< .5 s")),
         ("> 60 %", "1", (">", 0.6, "> 60 %")),
+        ("< 1.5", "ratio", ("<", 1.5, "< 1.5")),
         (">60%", "1", (">", 0.6, "> 60 %")),
         (">= 12.0", "steps", (">=", 12, ">= 12.0")),
         ("> 0 s", "s", (">", 0, "> 0 s")),
@@ -39,7 +40,7 @@ def test_conditions(given: object, unit: str, condition: tuple[str, float, str])
     assert value == pytest.approx(condition[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("unit", ["s", "B", "B/s", "steps", "steps/s", "1"])
+@pytest.mark.parametrize("unit", ["s", "B", "B/s", "steps", "steps/s", "1", "ratio"])
 @pytest.mark.parametrize(
     "given", ["", ">", "> fast", "> 1 furlong", "1 2", "=> 1", "> -1", "> 1e999", True, None, [1], {}, "> 0.5"]
 )
@@ -136,3 +137,9 @@ def test_what_no_run_can_measure_is_refused(plan_of: Planner) -> None:
     with pytest.raises(SpecError) as caught:
         plan_of(text)
     assert [each.key for each in caught.value.problems] == ["stages.solve.expect.io_s"]
+
+
+def test_the_slowest_rank_is_compared_with_the_median_one_not_as_a_share() -> None:
+    assert condition_example(STAGE["compute_imbalance"]) == "< 1.5"
+    with pytest.raises(ValueError, match="expected a ratio, got a share: 60 %"):
+        to_condition("> 60 %", STAGE["compute_imbalance"].unit)

@@ -150,6 +150,30 @@ def test_states_that_those_of_a_reader_need_are_kept(attempt: StageSettings) -> 
     assert save(range(60, 62, 2)) == [32, 54, 56, 58, 60]
 
 
+def test_states_that_a_stage_behind_one_without_a_state_needs_are_kept(attempt: StageSettings) -> None:
+    """field → relay, which has no state → pattern → sink, which has saved at step 7: the relay begins there, too."""
+    writes = StreamEnd("field", "field", "write", "SST", "field", parameters={"QueueLimit": "2"})
+    readers = {"field": ["relay"], "pattern": ["sink"]}
+    made = replace(attempt, ends=(writes,), readers=readers, written={"relay": ["pattern"]})
+    stages = Path(made.run_dir) / "stages"
+    (stages / "sink/state").mkdir(parents=True)
+    write_record(stages / "sink/state", KeptState(1, {"pattern": 7}, ()))
+    settings.use(made)
+    state = stage.State(n=0)
+
+    def save(steps: range) -> list[int]:
+        for step in steps:
+            begin(made, step)
+            state.save()
+        return [each.steps["field"] for each in reversed(read_states(folder(made)))]
+
+    assert save(range(0, 40, 2)) == [6, 32, 34, 36, 38]
+    # With a state of its own it begins only there, and keeps those that the sink needs.
+    (stages / "relay/state").mkdir(parents=True)
+    write_record(stages / "relay/state", KeptState(1, {"field": 33, "pattern": 5}, ()))
+    assert save(range(40, 60, 2)) == [32, 52, 54, 56, 58]
+
+
 def test_a_state_is_saved_when_the_run_is_to_be_stopped(
     attempt: StageSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,19 @@ def test_latest_goes_on_to_the_next_part_where_it_meant_the_part_before(tmp_path
     assert latest.resolve() == following
 
 
+def test_latest_is_a_run_that_re_uses_files_of_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a new run, which somebody has started here."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    for folder in ("runs", "elsewhere"):
+        earlier = create_run_dir(asked(), Source(), tmp_path / folder / "earlier", latest=False)
+        create_run_dir(asked(), Source())
+        part = PartPlan(number=1, run=str(earlier), finished={}, pieces={})
+        made = create_run_dir(asked().model_copy(update={"part": part}), Source(), beside=earlier)
+        assert made.parent == earlier.parent
+        assert (tmp_path / "runs/latest").resolve() == made
+
+
 def test_the_next_part_in_words() -> None:
     assert next_part_text("a", NextPart("none", reason="why")) == "no part follows a: why"
     assert next_part_text("a", NextPart("submitted", "/runs/b")) == "b goes on with a"

@@ -14,11 +14,12 @@ from workflow.api.replays import load_as_run
 from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
 from workflow.errors import WfError
-from workflow.run.chain import NextPart, is_planned, read_next_part, resume_hint, standstill, why_last, write_next_part
+from workflow.run.chain import NextPart, is_planned, read_next_part, standstill, why_last, write_next_part
 from workflow.run.records.find_runs import following_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_allocation, read_filled_plan
 from workflow.spec.models.pipeline import AUTO_SITE
+from workflow.submit.next_part import resume_hint
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan

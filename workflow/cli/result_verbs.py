@@ -111,7 +111,7 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
     from workflow.report.show.printing import show_report
     from workflow.report.show.terminal import make_output
 
-    show_report(result, make_output(wide=wide))
+    show_report(result, make_output(wide=wide), directory)
     if (directory / "report.html").exists():
         click.echo(directory / "report.html")
 

@@ -44,11 +44,11 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
     from workflow.report.show.terminal import make_output
     from workflow.run.records.find_runs import find_run
 
-    result = report_now(find_run(run))
+    result = report_now(run_dir := find_run(run))
     if as_json:
         click.echo(result.to_json(), nl=False)
     else:
-        show_status(result, make_output(wide=wide))
+        show_status(result, make_output(wide=wide), run_dir)
 
 
 @click.command()

@@ -17,6 +17,7 @@ from workflow.formats.versions import check_version
 STAGE_FILE = "stage.json"
 STAGE_FILE_VERSION = 2
 VERSION_KEY = "stage_file_version"
+# How long the start of a stage may take, until its streams are open: the default everywhere.
 OPEN_TIMEOUT_S = 120.0
 STEP_TIMEOUT_S = 600.0
 # Of BP5: how many steps of a file to keep that is written on.
@@ -92,8 +93,10 @@ class StageSettings:
     restarts: bool = False
     # At most so often it saves its state, for a later attempt or part of the run; None: never.
     save_every_s: float | None = None
-    # Stream that it writes, of which nothing is kept → the stages that read it: with their states its own have to fit.
+    # Stream that it writes, or a stage behind it, and of which nothing is kept → the stages that read it: with their
+    # states its own have to fit. `written`: stage behind it → those of these streams that it writes.
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def by_hand(self) -> bool:
@@ -125,7 +128,7 @@ def read_stage_file(path: Path) -> StageSettings:
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
             data.get("restarts", False), data.get("save_every_s"),
-            data.get("readers", {}),
+            data.get("readers", {}), data.get("written", {}),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from workflow.formats.rank_files import NOT_STARTED
+from workflow.formats.stage_file import OPEN_TIMEOUT_S
 from workflow.launch.rank_ends import EndPattern
 
 CoreSet = Sequence[int]
@@ -85,7 +86,7 @@ class LaunchRequest:
     hosts: Sequence[str] = ()
     whole_nodes: bool = True
     cpus_per_core: int = 1
-    start_s: float = 120.0
+    start_s: float = OPEN_TIMEOUT_S
     secrets: Mapping[str, str] = field(default_factory=dict)  # as of `workflow.redaction`
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from workflow.plan.plan_model import Plan, StagePlan
@@ -11,19 +11,32 @@ from workflow.spec.suggest import shortened
 
 # Characters: a text that is longer is cut, and what is kept of it before the first difference.
 _LONG, _BEFORE = 40, 8
+# How much SST logs follows from the streams of a stage.
+LOG_LEVEL = "SstVerbose"
+# What follows from other values of a stream, or of the variables in it.
+_DERIVED = {"step_size", "queue_memory", "on_disk"}
 
 
 def changed_settings(before: Plan, now: Plan) -> list[str]:
     """What a user has changed between two parts of a run, from what to what: `stages.sim.parameters.n: 32 → 64`.
 
-    Both plans have the same stages and streams, with the placeholder of the run directory.
+    Both plans have the same stages and streams, with the placeholder of the run directory. What follows from another
+    change is left out.
     """
-    return list(changed_values(dict(leaves(_settings(before))), dict(leaves(_settings(now)))))
+    switched = {stream.name for stream in before.streams if stream.via != now.stream(stream.name).via}
+    old, new = (dict(leaves(_settings(plan, switched))) for plan in (before, now))
+    return list(changed_values(old, new))
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
+def _settings(plan: Plan, switched: Collection[str]) -> dict[str, Any]:
+    """`switched`: the streams that have another `via`, from which all else of them follows."""
     stages = {stage.name: _settings_of_stage(stage) for stage in plan.stages}
-    streams = {stream.name: stream.model_dump(mode="json") for stream in plan.streams}
+    streams = {
+        stream.name: {"via": stream.via}
+        if stream.name in switched
+        else stream.model_dump(mode="json", exclude=_DERIVED)
+        for stream in plan.streams
+    }
     params = {name: each.value for name, each in plan.params.items()}
     return {"params": params, "stages": stages, "streams": streams}
 
@@ -33,7 +46,8 @@ def _settings_of_stage(stage: StagePlan) -> dict[str, Any]:
     # A part may have started it in another way, from a checkpoint.
     if stage.checkpoint is not None and stage.checkpoint.program:
         taken -= {"program"}
-    return stage.model_dump(mode="json", include=taken)
+    found = stage.model_dump(mode="json", include=taken)
+    return {**found, "env": {name: value for name, value in stage.env.items() if name != LOG_LEVEL}}
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -35,7 +35,7 @@ def to_part(plan: Plan, part: PartPlan, begins: StepOfEnds, ends: StepOfEnds) ->
         plan: of the whole pipeline.
         part: what is there already.
         begins: of each stage that is not finished, where its program begins.
-        ends: where the streams go on there: what the program writes before that is dropped.
+        ends: where the streams go on there: what the program writes before that is suppressed.
     """
     writing = [
         stage if stage.name in part.finished else _writes(stage, begins[stage.name], ends[stage.name])

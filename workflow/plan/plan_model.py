@@ -108,7 +108,8 @@ class EndPlan(PlanPart):
     )
     repeated: int = Field(
         0,
-        description="of a stage that was started again: how many steps before that it writes again, which are dropped",
+        description="of a stage that was started again: how many steps before that it writes again, which are "
+        "suppressed",
     )
     part_step: int = Field(0, description="of a run that goes on: the step at which this part of it begins")
     before: int = Field(
@@ -192,10 +193,19 @@ class LaunchPlan(PlanPart):
     wrapper: list[str] = Field([], description="what each rank is started through; []: the program itself")
 
 
+# Where a stage begins that reads nothing: `state`: at the newest state that it has saved and that fits; `first`: at its
+# first step; `either`: nobody knows whether it saves a state.
+SourceBegin = Literal["state", "first", "either"]
+START_OF_SOURCES: dict[SourceBegin, str] = {
+    "state": "at its last saved state", "first": "at its first step",
+    "either": "at its last saved state, or at its first step if it saves none",
+}  # fmt: skip
+
+
 class RestartPlan(PlanPart):
     """That a stage is started again when it fails, how often, and where it goes on."""
 
-    rare: ClassVar[tuple[str, ...]] = ("same_step",)
+    rare: ClassVar[tuple[str, ...]] = ("sources", "same_step")
     times: int
     within_s: float | None = Field(description="only the restarts of so long count; None: all")
     backoff_s: float = Field(description="pause before the second restart and each one that follows")
@@ -204,6 +214,12 @@ class RestartPlan(PlanPart):
         "join them"
     )
     from_start: bool = Field(description="whether they read from the first step again, as one of them must")
+    sources: dict[str, SourceBegin] = Field(
+        {},
+        description="those of them that read no stream, such as a simulation → where they begin, and compute again: at "
+        "the newest state that they have saved and that fits, or at their first step; either: it is not known whether "
+        "they save one",
+    )
     same_step: Literal["stop", "skip"] = Field("stop", description="what follows when it fails twice at the same step")
 
 
@@ -345,7 +361,7 @@ class ExpectationPlan(PlanPart):
 
     figure: str = Field(description="`streams.field.throughput`, as in campaigns")
     comparator: Comparator
-    value: float = Field(description="in the figure's unit: s, B, B/s, steps, steps/s, or 1 for shares")
+    value: float = Field(description="in the figure's unit: s, B, B/s, steps, steps/s, 1 for shares, or ratio")
     unit: str = Field(description="of the figure; empty: one of the program's own, whose unit is not known")
     expected: str = Field(description="as it was written: `> 1 GB/s`")
     key: str = Field(description="of the pipeline file")

@@ -49,7 +49,7 @@ class RunReport(Report):
         from workflow.report.show.terminal import PlainOutput
 
         printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        show_report(self, PlainOutput(printed))
+        show_report(self, PlainOutput(printed), self.run_dir)
         printed.seek(0)
         return printed.read().rstrip()
 

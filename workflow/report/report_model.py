@@ -58,6 +58,14 @@ class RunPart(ReportPart):
     job: str = Field("", description="job of a submitted run: `slurm job 12`")
     part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
     parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
+    goes_on_with: str = Field("", description="the run of which it is the next part")
+    reused_from: str = Field("", description="the run from which stages are re-used (`wf run --reuse`)")
+    next_part: str = Field("", description="the run that goes on with it")
+    next_part_reason: str = Field(
+        "",
+        description="why no part follows where jobs were to follow each other; of a part that follows, what is not "
+        "known of its job",
+    )
     resumable: bool = Field(
         False, description="it ended before its work was done, has done some of it, and no part goes on with it yet"
     )
@@ -94,6 +102,12 @@ class RunLine(ReportPart):
     part: int = Field(1, description="which part of a run it is, counted from the one with which all began")
     parts: int = Field(1, description="of a job that wf submitted: how many may follow each other (`allocation.parts`)")
     goes_on_with: str = Field("", description="the run of which it is the next part")
+    next_part: str = Field("", description="the run that goes on with it")
+    reused_from: str = Field("", description="the run from which stages are re-used (`wf run --reuse`)")
+    restarts: dict[str, int] = Field({}, description="stage → how often it was started again in this run")
+    skipped: dict[str, list[int]] = Field(
+        {}, description="stage → steps of what it read at which it failed twice, and that its output lacks"
+    )
 
 
 class StepTimes(ReportPart):
@@ -134,6 +148,11 @@ class StagePart(ReportPart):
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
+    first_step: int | None = Field(
+        0,
+        description="the step at which it begins, more than 0 in a later part of a run; None: it does not run, because "
+        "it had done its work in an earlier part, or is re-used",
+    )
     started: Real | None = None
     ended: Real | None = Field(None, description="None while it runs")
     wall_s: Real | None = None
@@ -279,7 +298,7 @@ class ExpectationPart(ReportPart):
     figure: str = Field(description="`streams.field.throughput`, as in campaigns")
     expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
     limit: float = Field(description="its quantity, in `unit`")
-    unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares; empty: not known")
+    unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares, ratio; empty: not known")
     measured: float | None = Field(None, description="None: the run did not measure it, so the expectation is not met")
     state: ExpectationState = Field(
         description="not_checked: the run is in progress, or did not succeed; then only its verdict counts"

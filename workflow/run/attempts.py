@@ -21,6 +21,7 @@ from workflow.plan.streams.end_plans import end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, Positions, find_positions
+from workflow.run.state.events import begin_of_end
 from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
 
@@ -31,7 +32,7 @@ class Beginning:
 
     `first_step`: the index of the first step that one of them reads. `ends`: stage → stream → the step at which an end
     goes on, where that is another one. `repeated`: stage → stream → how many steps before that the program writes
-    again, which are dropped. `skipped`: stage → the steps of what it reads that it skips.
+    again, which are suppressed. `skipped`: stage → the steps of what it reads that it skips.
     """
 
     first_step: int = 0
@@ -41,7 +42,7 @@ class Beginning:
 
     def begins(self, stage: str, stream: str) -> int:
         """The step at which a stage goes on with one of its streams."""
-        return self.ends.get(stage, {}).get(stream, self.first_step)
+        return begin_of_end(self.first_step, self.ends, stage, stream)
 
 
 def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beginning:
@@ -57,7 +58,7 @@ def find_beginning(run_dir: Path, state: RunState, stages: Sequence[str]) -> Beg
         return Beginning(skipped=_with_skip(state.skipped, skips))
     members = [_member(run_dir, state, name) for name in stages]
     if from_start:
-        # The files of this part begin later: what it writes before that is dropped.
+        # The files of this part begin later: what it writes before that is suppressed.
         members = [replace(each, states=[]) for each in members]
     found, skipped = find_positions(members), state.skipped
     # What is after the step has been written with it: nothing is missing.
@@ -114,8 +115,8 @@ def _whole_steps(end: EndPlan) -> int:
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:
     """The plan of a stage whose next attempt has begun in this state. Pure.
 
-    `repeated`: stream → how many steps that it writes first are dropped. Raises ValueError where it would need a step
-    that its spool does not have any more.
+    `repeated`: stream → how many steps that it writes first are suppressed. Raises ValueError where it would need a
+    step that its spool does not have any more.
     """
     plan, ends = state.plan, []
     skipped = {"skipped": [*state.skipped.get(stage.name, ())], "skips_now": _skips_now(state, stage.name)}

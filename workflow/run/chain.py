@@ -16,7 +16,7 @@ from workflow.errors import EXIT_STOPPED
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.formatting import plural
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.replace_file import replace_file
 
 NEXT_PART_FILE = "next_part.json"
@@ -68,11 +68,6 @@ def next_part_text(run: str, record: NextPart) -> str:
     return f"{text}; {record.reason}" if record.reason else text
 
 
-def resume_hint(run_dir: Path) -> str:
-    """How to go on with a run which nobody goes on with."""
-    return f"to go on, on a login node: wf resume {run_dir.name if run_dir.parent.name == 'runs' else run_dir}"
-
-
 def is_planned(plan: Plan, exit_code: int) -> bool:
     """Whether the process of a job, once its run has ended so, decides on a next part. Pure."""
     return plan.most_parts > 1 and exit_code == EXIT_STOPPED
@@ -112,11 +107,13 @@ def standstill(before: Plan, following: Plan) -> str:
 
 def first_steps(plan: Plan) -> dict[str, int | None]:
     """Stage → the step at which it begins in this part; None: it had done its work before. Pure."""
-    finished = {} if plan.part is None else plan.part.finished
-    return {
-        stage.name: None if stage.name in finished else max((end.begin for end in stage.ends), default=0)
-        for stage in plan.stages
-    }
+    return {stage.name: first_step(plan, stage) for stage in plan.stages}
+
+
+def first_step(plan: Plan, stage: StagePlan) -> int | None:
+    """The step at which a stage begins in this part; None: it does not run. Pure."""
+    is_finished = plan.part is not None and stage.name in plan.part.finished
+    return None if is_finished else max((end.begin for end in stage.ends), default=0)
 
 
 def _is_later(step: int | None, than: int | None) -> bool:

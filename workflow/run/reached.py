@@ -60,9 +60,9 @@ def _member(stage: StagePlan, now: Plan, state: RunState, held: Held) -> Member:
         stream = written_streams(now, stage).get(name)
         # A step that is whole in a stream need not be computed again, whether its end was noted or not.
         kept[stream or name] = whole if stream else min([whole, *(written_before(n, skipped) for n in reads.values())])
-    drops = stage.observed == "metrics"
+    suppresses = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
-    return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, drops, skipped)
+    return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, suppresses, skipped)
 
 
 def _reached(stage: StagePlan, state: RunState, member: Member, saved: list[SavedState] | None) -> Reached:

@@ -1,9 +1,9 @@
 """At which step each stage of a unit begins that goes on together. Pure.
 
 A stage that keeps no state can begin at any step; one that keeps a state between its steps only where it has saved one,
-or at its first step. What a stage writes again that its readers have already, or that is in a file, is dropped when it
-is written: so a stage may begin before the others, but not after them. A program that does not drop what it writes
-again takes its readers along to the step at which it begins.
+or at its first step. What a stage writes again that its readers have already, or that is in a file, is suppressed: so
+a stage may begin before the others, but not after them. A program that does not suppress what it writes again takes its
+readers along to the step at which it begins.
 
 A stage that skips a step of what it reads writes nothing for it. So its streams are counted apart: the steps of what it
 reads, and those of what it writes, in which the skipped ones are missing.
@@ -28,7 +28,7 @@ class Member:
         reads: the streams that it reads.
         finished: how many steps it has read, if it writes nothing.
         states: stream → steps of each state that it has saved, the newest first; None: it keeps no state.
-        drops: whether it drops what it writes again.
+        suppresses: whether it suppresses what it writes again.
         skipped: the steps of what it reads that it skips.
     """
 
@@ -38,7 +38,7 @@ class Member:
     kept: Mapping[str, int] = field(default_factory=dict)
     finished: int = 0
     states: Sequence[Mapping[str, int]] | None = None
-    drops: bool = True
+    suppresses: bool = True
     skipped: Sequence[int] = ()
 
     @property
@@ -75,7 +75,7 @@ class Positions:
     """Where the stages of a unit go on.
 
     `begins`: stage → stream → the step at which its program begins. `ends`: stage → stream → the step at which the
-    stream goes on there. They differ by what the program writes again, which is dropped.
+    stream goes on there. They differ by what the program writes again, which is suppressed.
     """
 
     begins: Mapping[str, Mapping[str, int]]
@@ -98,7 +98,7 @@ def find_positions(members: Sequence[Member]) -> Positions:
             if (steps := [begins[other.name][stream] for other in members if stream in other.reads])
         }
         for stream, there in {**each.kept, **arrived}.items():
-            if each.drops:
+            if each.suppresses:
                 ends[each.name][stream] = max(there, begins[each.name][stream])
     return Positions(begins, ends)
 
@@ -126,7 +126,7 @@ def _limit(writer: Member, stream: str, found: Mapping[str, Mapping[str, int]], 
     limits = [writer.kept.get(stream, _ANY)]
     if stream in writer.passed:
         limits += [found[each.name][stream] for each in readers]
-        if not writer.drops:
+        if not writer.suppresses:
             limits.append(found[writer.name][stream])
     return min(limits)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from workflow.formatting import plural
-from workflow.plan.changed_values import changed_values, leaves
+from workflow.plan.changed_values import LOG_LEVEL, changed_values, leaves
 from workflow.plan.plan_model import Plan
 from workflow.run.cut import joined_stages
 
@@ -24,6 +24,7 @@ _PATIENCE = {"OpenTimeoutSecs", "BeginStepPollingFrequencySecs"}
 _LEFT_OUT_OF_ENDS = {
     "open_timeout_s", "step_timeout_s", "transport", "first_step", "repeated", "part_step", "before", "earlier",
 }  # fmt: skip
+_FOLLOWS = 2
 # Keys of the plan as users write them.
 _WRITTEN = {"parameters": "with", "program": "command"}
 # It may be updated.
@@ -65,12 +66,23 @@ def _late_readers(plan: Plan, found: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _change(now: Plan, before: Plan, name: str) -> str:
-    """What has changed in the plan of a stage."""
+    """What has changed in the plan of a stage: what was written there first, and what follows from it only where
+    there is nothing else."""
     if name not in {stage.name for stage in before.stages}:
         return "is new"
-    changes = list(changed_values(_values(before, name), _values(now, name)))
-    more = f", and {plural(len(changes) - 1, 'more change')}" if len(changes) > 1 else ""
+    changes = sorted(changed_values(_values(before, name), _values(now, name)), key=_rank)
+    count = sum(_rank(each) < _FOLLOWS for each in changes[1:])
+    more = f", and {plural(count, 'more change')}" if count else ""
     return f"{changes[0]}{more}" if changes else ""
+
+
+def _rank(change: str) -> int:
+    """0: of the stage itself; 1: another engine of a stream; 2: what mostly follows from others, such as the number of
+    steps, the shapes, and the parameters of an engine."""
+    key = change.partition(": ")[0]
+    if key.startswith("ends."):
+        return 1 if key.endswith(".engine") else _FOLLOWS
+    return _FOLLOWS if key == f"env.{LOG_LEVEL}" else 0
 
 
 def _values(plan: Plan, name: str) -> dict[str, Any]:

@@ -53,6 +53,8 @@ _KINDS: Mapping[str, _Kind] = {
     "steps": _Kind("a number of steps", "41", {"": 1, "step": 1, "steps": 1}, exact=True),
     "steps/s": _Kind("a rate of steps", "> 5 steps/s", {"steps/s": 1}, exact=False),
     "1": _Kind("a share", "> 60 %", {"%": 0.01}, exact=False),
+    # Of the slowest rank to the median one.
+    "ratio": _Kind("a ratio", "< 1.5", {"": 1}, exact=False),
     "": _Kind("a number", "< 1e-6", {"": 1}, exact=True),
 }
 
@@ -170,6 +172,8 @@ def to_condition(given: Any, unit: str) -> Condition:
         raise ValueError(f"{kind.what} cannot be {quantity}; {kind.hint}")
     if unit == "1" and value > 1:
         raise ValueError(f"a share is at most 100 %, got {quantity}; {kind.hint}")
+    if unit == "ratio" and value < 1:
+        raise ValueError(f"the slowest rank ÷ the median one is at least 1, got {quantity}; {kind.hint}")
     if unit == "steps" and not value.is_integer():
         least = math.floor(value)
         raise ValueError(f"steps are whole, got {quantity}; {_whole_hint(sign, least)}")
@@ -207,4 +211,5 @@ def _wrong_unit(sign: str, number: str, written: str, kind: _Kind) -> tuple[str,
 
 def condition_example(figure: Figure) -> str:
     """A condition on this figure, for people and editors; of counts the number alone."""
-    return _KINDS[figure.unit].example
+    example = _KINDS[figure.unit].example
+    return example.replace(">", "<") if figure.better == "less" else example

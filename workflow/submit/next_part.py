@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from workflow.run.chain import NextPart, is_planned, read_next_part, resume_hint
+from workflow.run.chain import NextPart, is_planned, read_next_part
 from workflow.run.records.events_file import read_start_and_verdict
-from workflow.run.records.find_runs import following_part
+from workflow.run.records.find_runs import following_part, typed_name
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_filled_plan
 from workflow.submit.job_status import VISIBLE_S, read_exit_code
@@ -46,6 +46,11 @@ def await_next_part(run_dir: Path) -> NextPart | None:
         return NextPart("submitted", str(following))
     reason = "its job ended before it had submitted one" if over is not None else "its job has not said why"
     return NextPart("none", reason=reason, hint=resume_hint(run_dir))
+
+
+def resume_hint(run_dir: Path) -> str:
+    """How to go on with a run which nobody goes on with."""
+    return f"to go on, on a login node: wf resume {typed_name(run_dir)}"
 
 
 def _deadline(run_dir: Path) -> float:

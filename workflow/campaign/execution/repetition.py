@@ -34,15 +34,11 @@ from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.control_requests import Control, send_request
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.run.records.run_directory import PipelineText, create_run_dir, written_data
+from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.supervisor import supervise
 from workflow.site.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
-
-# Why a run failed that is not the fault of its programs.
-FROM_OUTSIDE = frozenset(
-    {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}
-)
 
 # Of what a stage said, in characters.
 _LONGEST_LINE = 200

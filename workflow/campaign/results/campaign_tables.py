@@ -68,6 +68,7 @@ def metric_text(value: float | None, unit: str) -> str:
         "steps": _count,
         "steps/s": _step_rate,
         "1": three_figures,
+        "ratio": three_figures,
     }
     if unit not in texts:
         return f"{three_figures(value)} {unit}".rstrip()

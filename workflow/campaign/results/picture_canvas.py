@@ -170,7 +170,7 @@ def axis_unit(unit: str, largest: float) -> tuple[float, str]:
     if unit in ("B", "B/s"):
         power = min(max(0, int(math.log10(largest) // 3)), len(PREFIXES) - 1) if largest > 0 else 0
         return 1000.0**power, PREFIXES[power] + unit
-    return 1.0, "" if unit in ("1", "steps") else unit
+    return 1.0, "" if unit in ("1", "ratio", "steps") else unit
 
 
 def is_wide(values: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from workflow.plan.plan_model import RestartPlan, is_kept
+from workflow.plan.plan_model import START_OF_SOURCES, RestartPlan, SourceBegin, is_kept
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
@@ -55,13 +55,54 @@ def plan_restarts(
             continue
         found[name] = RestartPlan(
             times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew),
-            same_step=rule.same_step,
+            sources=_sources(unit, stages, streams.values(), from_start=bool(anew)), same_step=rule.same_step,
         )  # fmt: skip
         others = [each for each in unit if each != name]
         together = f", together with {listing(others)}" if others else ""
         where = f"from the first step, because of {listing(anew)}" if anew else "at the step where it was"
-        notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}")
+        begins = "".join(f"; {each} begins {START_OF_SOURCES[how]}" for each, how in found[name].sources.items())
+        notes.why(f"stages.{name}.on_failure", f"when {name} fails, it is started again{together}, {where}{begins}")
+    _advise_spools(found, stages, transient, notes)
     return found
+
+
+def _sources(
+    unit: Collection[str],
+    stages: Mapping[str, DeclaredStage],
+    streams: Collection[JoinedStream],
+    *,
+    from_start: bool,
+) -> dict[str, SourceBegin]:
+    """The stages of a unit that read no stream → where they begin."""
+    reading = {port.stage for stream in streams for port in stream.readers}
+    found: dict[str, SourceBegin] = {}
+    for name in unit:
+        if name not in reading:
+            component, spec = stages[name].component, stages[name].spec
+            saves = spec.checkpoint is not None if component is None else component.state == "saved"
+            unknown = component is None and not saves
+            found[name] = "first" if from_start else "state" if saves else "either" if unknown else "first"
+    return found
+
+
+def _advise_spools(
+    restarts: Mapping[str, RestartPlan],
+    stages: Mapping[str, DeclaredStage],
+    transient: Collection[JoinedStream],
+    notes: Notes,
+) -> None:
+    """Where a stage that fails takes a simulation with it, because nothing is kept of a stream between them: what keeps
+    it."""
+    for stream in transient:
+        source = "" if stream.writer is None else stream.writer.stage
+        behind = [name for name, rule in restarts.items() if source in rule.sources and name != source]
+        if behind and not has_spool(stream.spec, stream.engine):
+            begins = START_OF_SOURCES[restarts[behind[0]].sources[source]]
+            notes.advise(
+                f"streams.{stream.name}: when {' or '.join(behind)} fails, {source} is started again too: it begins "
+                f"{begins}, and computes what follows again; `--set streams.{stream.name}.{_keep_key(stream, stages)}` "
+                f"keeps the steps, so that {source} runs on"
+            )
 
 
 def _dropping(unit: Collection[str], streams: Collection[JoinedStream]) -> Iterator[str]:
@@ -122,13 +163,15 @@ def _obstacles(
             yield (
                 f"{name} cannot be started again without {member}, because nothing is kept of stream {through.name}: "
                 f"{member} {why}",
-                f"keep its steps: `--set streams.{through.name}.{_keep_key(through)}`",
+                f"keep its steps: `--set streams.{through.name}.{_keep_key(through, stages)}`",
             )
 
 
-def _keep_key(stream: JoinedStream) -> str:
-    """What keeps the steps of a stream."""
-    return "spool=auto" if stream.engine.traits.queued and stream.spec.queue.when_full == "block" else "via=bp5"
+def _keep_key(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
+    """What keeps the steps of a stream, for all its readers that may be started again."""
+    again = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do == "restart"]
+    can = stream.engine.traits.queued and stream.spec.queue.when_full == "block"
+    return "spool=auto" if can and all(stages[name].spec.uses_stage for name in again) else "via=bp5"
 
 
 def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Collection[str]) -> tuple[str, str]:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.figures_of_parts import figures_of_run
 from workflow.report.build.limiting_stage import Limit, run_limit
 from workflow.report.build.met_expectations import figures_of, with_expectations
-from workflow.report.build.report_notes import make_notes, make_restarts, part_notes, restart_note, unfinished_files
+from workflow.report.build.report_notes import (
+    begin_notes,
+    change_notes,
+    make_notes,
+    make_restarts,
+    restart_note,
+    unfinished_files,
+)
 from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_logs import last_error_lines
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
+from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.stall_detection import late_ends, present_warnings
 
 
@@ -32,8 +41,9 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
 
         forecast, off = forecast_lines(records.forecast, records)
     restarts = make_restarts(records)
+    run = _make_run(records, stages)
     report = Report(
-        run=_make_run(records, stages),
+        run=run,
         params=records.plan.params,
         tags=records.notes.tags,
         user_notes=records.notes.with_text,
@@ -43,8 +53,10 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
         forecast=forecast,
         off=off,
         notes=[
-            *part_notes(records),
+            *begin_notes(run, stages),
+            *change_notes(records.plan),
             *map(restart_note, restarts),
+            *skip_warnings(records.state),
             *make_notes(records, streams),
             *records.notes.damage,
         ],
@@ -72,6 +84,7 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
     verdict = state.finished.state if state.finished else "unfinished"
     # For a run that failed, or goes on, these figures would show its start and end only.
     limit = run_limit(records) if verdict == "succeeded" else Limit()
+    before = "" if plan.part is None else PurePath(plan.part.run).name
     busy = next((busy_s(stage) for stage in stages if stage.name == limit.stage), None)
     return RunPart(
         name=plan.pipeline, directory=records.run_dir.resolve().name, state=verdict,
@@ -81,6 +94,7 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
         part=plan.part_number, parts=plan.most_parts,
+        goes_on_with=before if plan.part_number > 1 else "", reused_from="" if plan.part_number > 1 else before,
         overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limit.stage,
         limit_unknown=limit.why_unknown, limit_evidence=limit.evidence,
     )  # fmt: skip

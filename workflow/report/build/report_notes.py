@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from workflow.formats.metrics_lines import FULL_STEPS
@@ -9,8 +10,7 @@ from workflow.formatting import duration, moment, part_text, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
-from workflow.report.report_model import RestartPart, StreamPart
-from workflow.run.chain import first_steps, next_part_text
+from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, SpoolGrows, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
@@ -238,29 +238,27 @@ def _next_step(records: Records, decided: RestartDecided) -> float | None:
     return min(seen, default=None)
 
 
-def part_notes(records: Records) -> list[str]:
-    """With which run this one goes on, and where its stages began; and what has become of the next part."""
-    found, following = _begin_of_part(records.plan), records.next_part
-    if following is not None and following.is_settled:
-        found.append(next_part_text(records.run_dir.resolve().name, following))
-    return found
-
-
-def _begin_of_part(plan: Plan) -> list[str]:
-    if (part := plan.part) is None:
+def begin_notes(run: RunPart, stages: Sequence[StagePart]) -> list[str]:
+    """With which run this one goes on, and where its stages began; or what is re-used."""
+    done = [stage.name for stage in stages if stage.first_step is None]
+    if run.reused_from:
+        return [f"{listing(done)}: not run, but re-used from {run.reused_from}"]
+    if not run.goes_on_with:
         return []
-    if part.is_reuse:
-        return [f"{listing(list(part.finished))}: not run, but re-used from {PurePath(part.run).name}"]
     firsts: dict[int, list[str]] = {}
-    for name, step in first_steps(plan).items():
-        if step is not None:
-            firsts.setdefault(step, []).append(name)
+    for stage in stages:
+        if stage.first_step is not None:
+            firsts.setdefault(stage.first_step, []).append(stage.name)
     begun = [f"{listing(names)} began at step {first}" for first, names in sorted(firsts.items())]
-    done = [f"{listing(list(part.finished))} had done {'its' if len(part.finished) == 1 else 'their'} work"]
-    text = "; ".join([*(done if part.finished else []), *begun])
-    which = part_text(part.number, plan.most_parts)
-    changed = [f"changed since {PurePath(part.run).name}: {each}" for each in part.changed]
-    return [f"{which} of the run, which goes on with {PurePath(part.run).name}: {text}", *changed]
+    had = [f"{listing(done)} had done {'its' if len(done) == 1 else 'their'} work"] if done else []
+    which = part_text(run.part, run.parts)
+    return [f"{which} of the run, which goes on with {run.goes_on_with}: {'; '.join([*had, *begun])}"]
+
+
+def change_notes(plan: Plan) -> list[str]:
+    """What differs from the part before."""
+    part = plan.part
+    return [] if part is None else [f"changed since {PurePath(part.run).name}: {each}" for each in part.changed]
 
 
 def restart_note(part: RestartPart) -> str:

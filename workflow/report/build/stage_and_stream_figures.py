@@ -19,6 +19,7 @@ from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_metrics import StageMetrics, StepRecord, number_of_steps
 from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StreamPart
+from workflow.run.chain import first_step
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput, transfer_rate
 from workflow.run.verdict.transport_check import transport_of
@@ -41,7 +42,8 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
     return StagePart(
         name=plan.name, kind=plan.kind, program=plan.component or shlex.join(plan.program), ranks=plan.ranks,
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,
-        started=seen.first_started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
+        first_step=first_step(records.plan, plan), started=seen.first_started, ended=seen.exited,
+        wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
         ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
         steps_in=steps_in, steps_out=steps_out, skipped=skipped, bytes_in=bytes_in, bytes_out=bytes_out,
         step_times=times_of_stage(metrics), compute_ranks=rank_spread(metrics.computing_ranks),

@@ -16,7 +16,6 @@ from workflow.plan.plan_model import Plan
 from workflow.report.read.run_states import read_expectations
 from workflow.report.read.stage_metrics import FirstStep, StageMetrics, join_attempts, read_metrics, read_own_figures
 from workflow.report.report_model import ExpectationPart
-from workflow.run.chain import NextPart, read_next_part
 from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.events_file import read_events
 from workflow.run.records.run_directory import attempt_dir, read_filled_plan
@@ -53,7 +52,7 @@ class Records:
     samples of the CPU time of a stage, from its start on; `own_figures` what programs measured themselves, and
     `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
     verdict; `judged` what was found of its expectations when it ended, where that was kept; `notes` what people
-    say of it; `next_part` what has become of the part that its job was to submit.
+    say of it.
     """
 
     run_dir: Path
@@ -68,7 +67,6 @@ class Records:
     forecast: Forecast | None = None
     judged: list[ExpectationPart] | None = None
     notes: RunNotes = field(default_factory=RunNotes)
-    next_part: NextPart | None = None
 
     def at(self, t: float) -> Records:
         """The same of a run that goes on, at this time (Unix s): its last event may be of long ago."""
@@ -99,8 +97,7 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
     forecast, notes = read_forecast(run_dir, plan), read_notes(run_dir)
-    following = read_next_part(run_dir)
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes, following)
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes)
 
 
 def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:

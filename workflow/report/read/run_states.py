@@ -10,20 +10,22 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from workflow.formats.read_json import read_json
+from workflow.formats.stage_file import STAGE_FILE, read_stage_file
 from workflow.replace_file import replace_file
-from workflow.report.report_model import ExpectationPart, Report, RunLine, RunVerdict, StagePart
+from workflow.report.report_model import ExpectationPart, Report, RunLine, RunPart, RunVerdict, StagePart
+from workflow.run.chain import NextPart, next_part_text
 from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
-from workflow.run.records.find_runs import following_part
+from workflow.run.records.find_runs import following_part, following_parts, known_next_part
 from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
-from workflow.run.records.run_directory import PLAN_FILE, RUNS
+from workflow.run.records.run_directory import PLAN_FILE, RUNS, attempts
 from workflow.run.records.run_notes import read_notes
 
 
@@ -45,13 +47,14 @@ def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
     lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
     # One whose supervisor does not live may have ended since its events were read.
     again = {run_dir: read_start_and_verdict(run_dir) for run_dir, its in lives.items() if not its.alive}
+    following = following_parts(run_dirs)
     return [
-        _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir))
+        _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir), following.get(run_dir.resolve()))
         for run_dir, brief in zip(run_dirs, briefs, strict=True)
     ]
 
 
-def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> RunLine:
+def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, following: Path | None) -> RunLine:
     begin, end = brief.started, brief.finished
     started = begin.t if begin else None
     job = read_job(run_dir)
@@ -67,7 +70,9 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
     last = time.time() if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
     notes, part = read_notes(run_dir), read_part(run_dir)
-    site, parts = _planned(run_dir)
+    planned = _planned(run_dir)
+    before = "" if part is None else Path(part.run).name
+    begun = _later_attempts(run_dir)
     return RunLine(
         name=run_dir.name,
         state=state,
@@ -76,14 +81,34 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None) -> R
         started=started,
         wall_s=wall_s,
         host=host,
-        site=site,
+        site=planned.site,
         part=1 if part is None else part.number,
-        parts=1 if job is None else parts,
+        parts=1 if job is None else planned.parts,
         job=_job_text(run_dir, job, brief),
         tags=notes.tags,
         note=notes.with_text[-1].text if notes.with_text else "",
-        goes_on_with=Path(part.run).name if part is not None and part.number > 1 else "",
+        goes_on_with=before if part is not None and part.number > 1 else "",
+        next_part="" if following is None else following.name,
+        reused_from=before if part is not None and part.number == 1 else "",
+        restarts={name: len(folders) for name, folders in begun.items()},
+        skipped=planned.skipped | {name: steps for name, folders in begun.items() if (steps := _skipped(folders[-1]))},
     )
+
+
+def _later_attempts(run_dir: Path) -> dict[str, list[Path]]:
+    """Stage → the folders of its attempts but the first one, of those that were started again. The events say the same,
+    but are long."""
+    names = sorted({path.parent.name for path in run_dir.glob("stages/*/attempt-*")})
+    return {name: attempts(run_dir, name)[1:] for name in names}
+
+
+def _skipped(attempt: Path) -> list[int]:
+    """The steps that an attempt of a stage skips."""
+    try:
+        ends = read_stage_file(attempt / STAGE_FILE).ends
+    except (OSError, ValueError):
+        return []
+    return sorted({step for end in ends for step in end.skipped})
 
 
 def _job_text(run_dir: Path, job: JobRecord | None, brief: StartAndVerdict) -> str:
@@ -99,14 +124,22 @@ def _count_violated(run_dir: Path) -> int:
     return sum(each.is_violated for each in read_expectations(run_dir) or ())
 
 
-def _planned(run_dir: Path) -> tuple[str, int]:
-    """The site of a run's plan, and how many parts it may have, whatever the version of that plan; empty and 1 where it
-    cannot be read."""
+class _Planned(NamedTuple):
+    """The site of a run's plan, how many parts it may have, and the steps that stages have skipped in earlier parts."""
+
+    site: str
+    parts: int
+    skipped: dict[str, list[int]]
+
+
+def _planned(run_dir: Path) -> _Planned:
+    """Whatever the version of that plan; nothing where it cannot be read."""
     try:
         plan = read_json((run_dir / PLAN_FILE).read_bytes())
-        return str(plan.get("site", "")), int((plan.get("allocation") or {}).get("parts", 1))
+        skipped = {str(name): [*map(int, steps)] for name, steps in (plan.get("part") or {}).get("skipped", {}).items()}
+        return _Planned(str(plan.get("site", "")), int((plan.get("allocation") or {}).get("parts", 1)), skipped)
     except (OSError, ValueError, TypeError, AttributeError):
-        return "", 1
+        return _Planned("", 1, {})
 
 
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
@@ -137,14 +170,31 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
 
 
-def with_resumable(report: Report, run_dir: Path) -> Report:
-    """Say of a run that has not succeeded whether `wf resume` may go on with it: only its plan tells for certain."""
-    has_ended = report.run.state in ("failed", "interrupted", "stopped", "lost")
-    has_done = report.run.part > 1 or any(
+def with_next_part(report: Report, run_dir: Path) -> Report:
+    """Say of a run which one goes on with it, or why none does; of one that has not succeeded whether `wf resume` may:
+    only its plan tells for certain. What was said before does not count: a part may have been made since."""
+    run = report.run
+    has_ended = run.state in ("failed", "interrupted", "stopped", "lost")
+    has_done = run.part > 1 or any(
         stage.steps_in or stage.steps_out or stage.state == "succeeded" for stage in report.stages
     )
-    resumable = has_ended and has_done and following_part(run_dir) is None
-    return report.model_copy(update={"run": report.run.model_copy(update={"resumable": resumable})})
+    record = known_next_part(run_dir)
+    found = {
+        "resumable": has_ended and has_done and following_part(run_dir) is None,
+        "next_part": "" if record is None or record.state == "none" else Path(record.run).name,
+        "next_part_reason": "" if record is None else record.reason,
+    }
+    now = run.model_copy(update=found)
+    notes = [*next_part_notes(now), *(note for note in report.notes if note not in next_part_notes(run))]
+    return report.model_copy(update={"run": now, "notes": notes})
+
+
+def next_part_notes(run: RunPart) -> list[str]:
+    """Which run goes on with this one, or why none does where one was to."""
+    if not run.next_part and not run.next_part_reason:
+        return []
+    record = NextPart("submitted" if run.next_part else "none", run.next_part, run.next_part_reason)
+    return [next_part_text(run.directory, record)]
 
 
 def is_over(run_dir: Path, lives: Liveness) -> bool:

@@ -16,7 +16,16 @@ from workflow.plan.allocation_check import plan_nodes
 from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
-from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import (
+    RUN_DIR,
+    START_OF_SOURCES,
+    EndPlan,
+    OperatorPlan,
+    ParameterPlan,
+    Plan,
+    StagePlan,
+    StreamPlan,
+)
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.report_tables import engine_text, planned_expectation_table
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
@@ -245,12 +254,18 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
         return FailureRow(stage.name, "the others go on without it", what)
     others = [name for name in stage.restart.stages if name != stage.name]
     together = f", with {', '.join(others)}" if others else ""
-    follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}"
+    begins = [f"; {name} begins {START_OF_SOURCES[how]}" for name, how in stage.restart.sources.items()]
+    follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}{''.join(begins)}"
     lost = "a step at which it fails twice" if stage.restart.same_step == "skip" else "nothing"
     if stage.restart.from_start:
-        return FailureRow(stage.name, follows, f"{lost}: all steps are computed again")
+        also = f", also by {' and '.join(stage.restart.sources)}" if stage.restart.sources else ""
+        return FailureRow(stage.name, follows, f"{lost}: all steps are computed again{also}")
     spools = [name for end in stage.ends if end.side == "read" and (name := plan.stream(end.stream).spool)]
     kept = f" (steps from {', '.join(spools)})" if spools else ""
+    if sources := stage.restart.sources:
+        time = f"time: what {' and '.join(sources)} had done since then is computed again"
+        lost = time if lost == "nothing" else f"{lost}, and {time}"
+        return FailureRow(stage.name, follows + kept, lost)
     return FailureRow(stage.name, follows + kept, f"{lost}: it goes on at the step where it was")
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from workflow.spec.origins import Origins
 
 
-def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
-    """The whole report."""
+def show_report(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
+    """The whole report. `run_dir`: of the run, where it is known."""
     from workflow.report.show.plan_tables import parameters_line
     from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
 
@@ -58,12 +58,13 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
         say(console, line, "dim", wrap=True)
     _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
-    _show_resume(report, console)
+    _show_resume(report, console, run_dir)
 
 
-def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
-    """How far a run is: a line for the run, one per stage and one per stream."""
-    from workflow.report.show.run_in_words import note_lines
+def show_status(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
+    """How far a run is: a line for the run, one per stage and one per stream. `run_dir`: of the run, where it is
+    known."""
+    from workflow.report.show.run_in_words import course_lines, note_lines
 
     console = console or make_output()
     run = report.run
@@ -77,8 +78,8 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
     draw_table(console, expectation_table(report, "status"))
-    show_messages(to_notes(report.unfinished_files), console)
-    _show_resume(report, console)
+    show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
+    _show_resume(report, console, run_dir)
 
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
@@ -95,14 +96,14 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     _show_resume(report, console, run_dir)
 
 
-def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path | None = None) -> None:
-    """How to go on with a run that can go on. `run_dir`: of one that its name alone may not find."""
+def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path | None) -> None:
+    """How to go on with a run that can go on. `run_dir`: None where only its name is known."""
     from workflow.report.show.run_in_words import resume_text
-    from workflow.run.records.run_directory import RUNS
+    from workflow.run.records.find_runs import typed_name
 
     if report.run.resumable:
-        is_named = run_dir is None or run_dir.resolve().parent == Path(RUNS).resolve()
-        say(console, f"  next: {resume_text(shlex.quote(report.run.directory if is_named else str(run_dir)))}")
+        name = shlex.quote(report.run.directory) if run_dir is None else typed_name(run_dir)
+        say(console, f"  next: {resume_text(name)}")
 
 
 def _colour(report: Report) -> str:

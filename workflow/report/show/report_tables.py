@@ -209,7 +209,7 @@ def spread_table(report: Report) -> Table:
 
 
 _TEXTS: dict[str, Callable[[float], str]] = {
-    "s": duration, "B": size, "B/s": rate, "1": percent,
+    "s": duration, "B": size, "B/s": rate, "1": percent, "ratio": three_figures,
     "steps": lambda value: f"{value:.0f}",
     "steps/s": lambda value: f"{three_figures(value)} steps/s",
 }  # fmt: skip

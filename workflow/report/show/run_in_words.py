@@ -14,8 +14,13 @@ from workflow.errors import Problem, Severity, to_message
 from workflow.formatting import clock_time, duration, moment, percent, plural, size
 from workflow.plan.plan_model import StagePlan
 from workflow.report.build.limiting_stage import Limit, run_limit, shortages
+from workflow.report.build.report_notes import begin_notes, restart_note
 from workflow.report.read.run_records import Records
+from workflow.report.read.run_states import next_part_notes
 from workflow.report.show.report_tables import expectations_text
+from workflow.run.records.find_runs import typed_name
+from workflow.run.state.lifecycle_events import FROM_OUTSIDE
+from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose, waits_of
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 # With more streams than this their steps are not listed one by one.
 MOST_LISTED = 3
+# Of the restarts that `wf status` and `wf explain` list.
+MOST_RESTARTS = 5
 # A shorter line may be part of any reason by chance.
 SHORTEST_REPEAT = 10
 
@@ -86,6 +93,15 @@ def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
     """The tags, and what people have noted on a run."""
     first = [f"tags: {', '.join(tags)}"] if tags else []
     return first + [f"note of {moment(note.t)} by {note.user}: {note.text}" for note in notes]
+
+
+def course_lines(report: Report) -> list[str]:
+    """How the run has gone on: with which run or what of it, from where its stages were started again, and which run
+    goes on with it. Of many restarts the newest ones."""
+    restarts = [restart_note(each) for each in report.restarts]
+    left_out = max(0, len(restarts) - MOST_RESTARTS)
+    more = [f"{plural(left_out, 'restart')} before these: `wf report` has all of them"] if left_out else []
+    return [*begin_notes(report.run, report.stages), *more, *restarts[left_out:], *next_part_notes(report.run)]
 
 
 def fault_text(report: Report) -> str:
@@ -175,11 +191,15 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
         has_data: there are files that `wf look` can draw.
     """
     sentences = [_what_it_is(report)]
+    begun = [stage.name for stage in report.stages if stage.first_step is not None]
     if report.run.state == "running":
-        sentences += [_doing_now(stage, records) for stage in records.plan.stages]
-        sentences += [*report.warnings, _limit_so_far(records)]
+        sentences += [_doing_now(stage, records) for stage in records.plan.stages if stage.name in begun]
+        sentences += [*course_lines(report), *report.warnings, _limit_so_far(records)]
     elif report.run.state not in ("submitted", "unfinished"):
-        sentences += [_did(stage) for stage in report.stages]
+        sentences += [_did(stage) for stage in report.stages if stage.name in begun]
+        # What a supervisor that has died warned of is of long ago; steps that are missing stay missing.
+        lasting = skip_warnings(records.state) if report.run.state == "lost" else report.warnings
+        sentences += [*course_lines(report), *lasting]
     if report.run.state == "failed":
         sentences.insert(1, _last_line(report))
     if report.run.state == "succeeded":
@@ -257,7 +277,7 @@ def _limit_text(limit: Limit, by: str) -> str:
 def _next(report: Report, records: Records, has_data: bool) -> str:
     """The command that helps most."""
     run, pipeline = report.run, shlex.quote(records.plan.pipeline_file)
-    name = shlex.quote(run.directory)
+    name = typed_name(records.run_dir)
     match run.state:
         case "running":
             return f"next: `wf watch {name}` follows it, `wf cancel {name}` ends it" + (
@@ -272,7 +292,7 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
             look = f", `wf look {name}` draws the data" if has_data else ""
             return f"next: `wf report {name}` has all figures{look}{faster}"
-        case "failed":
+        case "failed" if run.cause not in FROM_OUTSIDE:
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
             goes_on = (
                 f"go on where it was: `wf resume {name}`" if run.resumable else f"start a new run: `wf run {pipeline}`"

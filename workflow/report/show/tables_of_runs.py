@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.formatting import NOTHING, duration, moment, part_text, size
+from workflow.formatting import NOTHING, duration, moment, part_text, plural, size
 from workflow.report.show.text_table import (
     Column,
     Table,
@@ -60,12 +60,24 @@ def run_table(runs: list[RunLine]) -> Table:
         )
     if any(run.goes_on_with for run in runs):
         columns.append(text_column("goes on with", lambda run: run.goes_on_with, gives_way=5))
+    names = {run.name for run in runs}
+    if any(run.next_part and run.next_part not in names for run in runs):
+        columns.append(text_column("next part", lambda run: run.next_part, gives_way=7))
+    if any(run.reused_from for run in runs):
+        columns.append(text_column("re-used from", lambda run: run.reused_from, gives_way=8))
+    if any(run.restarts or run.skipped for run in runs):
+        columns.append(text_column("started again", restarts_text, gives_way=9))
     return make_table(columns, runs)
 
 
-def _part_cell(run: RunLine) -> str:
-    """`2 of at most 5`."""
-    return part_text(run.part, run.parts).removeprefix("part ")
+def restarts_text(run: RunLine) -> str:
+    """`pdf 3 times, without 1 step`: which stages were started again, and how many steps they have skipped."""
+    texts = []
+    for name in dict.fromkeys([*run.restarts, *run.skipped]):
+        times = plural(run.restarts[name], "time") if run.restarts.get(name, 0) > 1 else ""
+        skipped = f", without {plural(len(run.skipped[name]), 'step')}" if name in run.skipped else ""
+        texts.append(f"{name} {times}".strip() + skipped)
+    return "; ".join(texts)
 
 
 def removal_table(runs: Sequence[FoundRun]) -> Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.replace_file import replace_file
+from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import PART_FILE, PartRecord, read_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS, has_started
@@ -107,6 +109,12 @@ def is_run(name: str) -> bool:
     return _directory_of(name) is not None
 
 
+def typed_name(run_dir: Path) -> str:
+    """A run as one types it in this folder, for a shell: its name below `runs/`, elsewhere its path."""
+    own = run_dir.resolve()
+    return shlex.quote(own.name if own.parent == Path(RUNS).resolve() else str(run_dir))
+
+
 def _directory_of(run: str) -> Path | None:
     return next((each for each in (Path(run), Path(RUNS) / run) if exists(each / PLAN_FILE)), None)
 
@@ -131,14 +139,38 @@ def following_part(run_dir: Path) -> Path | None:
     return next((path for path, record in reversed(linking_runs(run_dir)) if record.number > 1), None)
 
 
+def known_next_part(run_dir: Path) -> NextPart | None:
+    """What has become of the next part of a run, as far as it is certain: one that was made by hand counts before what
+    its job has said. None: nothing is known of any."""
+    record, following = read_next_part(run_dir), following_part(run_dir)
+    said = record if record is not None and record.is_settled else None
+    if following is not None and (said is None or Path(said.run).name != following.name):
+        return NextPart("submitted", str(following))
+    return said
+
+
+def following_parts(run_dirs: Iterable[Path]) -> dict[Path, Path]:
+    """Run, as a resolved path → the run that goes on with it, of all in the folders of these runs. Each folder is read
+    once."""
+    folders = dict.fromkeys(run_dir.resolve().parent for run_dir in run_dirs)
+    links = [link for folder in folders for link in _links_in(folder)]
+    return {Path(record.run).resolve(): path for path, record in links if record.number > 1}
+
+
 def linking_runs(run_dir: Path) -> list[tuple[Path, PartRecord]]:
     """The runs in the same folder that have links to files of this one, the newest last; not those that nobody will
     start."""
+    own = run_dir.resolve()
+    return [(path, record) for path, record in _links_in(run_dir.parent) if Path(record.run).resolve() == own]
+
+
+def _links_in(folder: Path) -> list[tuple[Path, PartRecord]]:
+    """The runs in a folder that have links to files of another one, the newest last; not those that nobody will
+    start."""
     found = []
-    for path in sorted(run_dir.parent.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(folder.glob(f"*/{PART_FILE}"), key=lambda path: path.stat().st_mtime):
         record = read_part(path.parent)
-        goes_on = record is not None and Path(record.run).resolve() == run_dir.resolve()
-        if record is not None and goes_on and not path.parent.is_symlink() and not is_abandoned(path.parent):
+        if record is not None and not path.parent.is_symlink() and not is_abandoned(path.parent):
             found.append((path.parent, record))
     return found
 

@@ -65,8 +65,8 @@ def create_run_dir(
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
     `runs/latest` then points to it, wherever it is, unless `latest` is false. `beside`: a run, in whose
-    folder the new directory is made; `latest` there then points to it where it has pointed to that run. `provenance`
-    is kept in provenance.json.
+    folder the new directory is made; `latest` there then points to it where it has pointed to that run. One that only
+    re-uses files of that run is a new run like any other. `provenance` is kept in provenance.json.
 
     Raises RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
@@ -89,7 +89,8 @@ def create_run_dir(
         if isinstance(error, ValueError):
             raise RunError(f"the parts of the run do not fit together: {error}") from error
         raise _cannot_write(directory, error) from error
-    if run_dir is not None and latest:
+    is_reuse = plan.part is not None and plan.part.is_reuse
+    if latest and (run_dir is not None or is_reuse):
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)
@@ -271,6 +272,8 @@ def kept_plan(plan: Plan) -> Plan:
 def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
     group = plan.group_of(stage.name)
     folder = stage_dir(directory, stage.name)
+    every_s = _save_every_s(stage, plan)
+    readers, written = ({}, {}) if every_s is None else _behind(stage, plan)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
     settings = StageSettings(
@@ -284,8 +287,9 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
         restarts=plan.may_restart(stage.name),
-        save_every_s=_save_every_s(stage, plan),
-        readers=_readers(stage, plan),
+        save_every_s=every_s,
+        readers=readers,
+        written=written,
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
@@ -307,10 +311,22 @@ def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
     return 0.0 if plan.may_restart(stage.name) else None
 
 
-def _readers(stage: StagePlan, plan: Plan) -> dict[str, list[str]]:
-    """Stream that a stage writes, of which nothing is kept → the stages that read it."""
-    written = [plan.stream(end.stream) for end in stage.ends if end.side == "write"]
-    return {stream.name: list(stream.readers) for stream in written if not stream.is_kept}
+def _behind(stage: StagePlan, plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The streams of which nothing is kept that lead on from a stage: each with its readers, and each stage behind it
+    with those that it writes."""
+    readers: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
+    todo = [stage]
+    while todo:
+        writer = todo.pop()
+        streams = [plan.stream(end.stream) for end in writer.ends if end.side == "write"]
+        for stream in streams:
+            if not stream.is_kept and stream.name not in readers:
+                readers[stream.name] = list(stream.readers)
+                todo += [plan.stage(name) for name in stream.readers]
+                if writer is not stage:
+                    written.setdefault(writer.name, []).append(stream.name)
+    return readers, written
 
 
 def stage_ends(stage: StagePlan) -> tuple[StreamEnd, ...]:

@@ -6,7 +6,7 @@ What follows from it is in `workflow.run.state.lifecycle_events`; `workflow.run.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -93,6 +93,12 @@ class StageStarted(Event):
     argv: list[str] = field(default_factory=list)
 
 
+def begin_of_end(first_step: int, ends: Mapping[str, Mapping[str, int]], stage: str, stream: str) -> int:
+    """The step at which a stage goes on with a stream. `ends`: stage → stream → the step, where it is another one than
+    `first_step`."""
+    return ends.get(stage, {}).get(stream, first_step)
+
+
 @dataclass(frozen=True)
 class StagesRestarted(Event):
     """The next attempt of these stages begins, at this step of their streams; `attempt` counts from 1.
@@ -109,7 +115,7 @@ class StagesRestarted(Event):
 
     def begins(self, stage: str, stream: str) -> int:
         """The first step of a stage at one of its streams."""
-        return self.ends.get(stage, {}).get(stream, self.first_step)
+        return begin_of_end(self.first_step, self.ends, stage, stream)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,11 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
         skips = step
     if len(counted) >= rule.times:
         within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
-        return f"it was started again {plural(len(counted), 'time')}{within}: `on_failure.times` is {rule.times}"
+        text = f"it was started again {plural(len(counted), 'time')}{within}: `on_failure.times` is {rule.times}"
+        if skips is None and all(each.skips is None for each in counted):
+            return text
+        more = f"`--set stages.{culprit}.on_failure.times={2 * rule.times}` allows more"
+        return f"{text}; each step that it skips takes two of them: {more}"
     at = max([t if not before else t + rule.backoff_s, *(node.silent_since + ENDED_THERE_S for node in lost)])
     return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside, skips)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from workflow.formats.stage_file import OPEN_TIMEOUT_S
 from workflow.spec.models.units import Duration, Spec
 
 
@@ -13,7 +14,7 @@ class Deadlines(Spec):
     """
 
     start: Duration = Field(
-        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
+        OPEN_TIMEOUT_S, examples=["2 min"], description="kills: from a stage's start until its streams are open"
     )
     warn: Duration = Field(
         600.0,

@@ -39,7 +39,7 @@ class Spool(Spec):
 
     keep: Annotated[str, BeforeValidator(_to_text)] = Field(
         examples=["64 steps", "8 GiB", "all"],
-        description="the newest steps, at least so many or so much; older ones are dropped once every stage that may "
+        description="the newest steps, at least so many or so much; older ones are removed once every stage that may "
         "be started again has finished them, and the file is removed after the run",
     )
 

@@ -161,9 +161,9 @@ def _open_write(end: StreamEnd) -> Writer:
 
 def _check_skip(step: int) -> None:
     """Raise StageError where a step that is to be skipped is in an output: what is written next would be taken for what
-    is there, and be dropped."""
+    is there, and be suppressed."""
     for opened in _opened_ends.values():
-        if isinstance(opened, Writer) and opened.is_dropping:
+        if isinstance(opened, Writer) and opened.is_suppressing:
             raise StageError(f"step {step} cannot be skipped: stream {opened.name} has its output already")
 
 

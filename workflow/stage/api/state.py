@@ -7,7 +7,7 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -168,16 +168,27 @@ class State(dict[str, Any]):
 
 
 def _needed_by_readers(kept: Sequence[KeptState]) -> set[int]:
-    """The numbers of those of these states, the oldest first, to which a reader that begins at one of its own states
-    goes back: for each of those the newest that is not after it."""
-    current = settings.current()
-    found = set()
-    for stream, readers in current.readers.items():
-        for reader in readers:
-            for theirs in read_states(Path(current.run_dir) / "stages" / reader / STATE_DIR):
-                before = [own.number for own in kept if own.steps[stream] <= theirs.steps.get(stream, 0)]
-                found |= set(before[-1:])
+    """The numbers of those of these states, the oldest first, to which a stage behind this one that begins at one of
+    its own states goes back: for each of those the newest that is not after it."""
+    current, found = settings.current(), set[int]()
+    for end in current.ends:
+        for step in _begins_behind(end.stream, current) if end.side == "write" else ():
+            before = [own.number for own in kept if own.steps[end.stream] <= step]
+            found |= set(before[-1:])
     return found
+
+
+def _begins_behind(stream: str, current: StageSettings) -> Iterator[int]:
+    """The steps of a stream at which a stage behind it may have to begin: those of the states that its readers have
+    saved. A reader without a state writes a step for each that it reads, and begins where the stages behind it do: at
+    the same step, or at a later one where it has skipped some."""
+    for reader in current.readers.get(stream, ()):
+        folder = Path(current.run_dir) / "stages" / reader / STATE_DIR
+        if folder.exists():
+            yield from (theirs.steps.get(stream, 0) for theirs in read_states(folder))
+        else:
+            for passed in current.written.get(reader, ()):
+                yield from _begins_behind(passed, current)
 
 
 def _is_far_before(state: KeptState, newest: KeptState) -> bool:

@@ -29,7 +29,7 @@ class Writer:
     """Writes the steps of a stream. Use it in a `with` statement.
 
     `name`: of the stream; `steps`: how many steps are written so far, those of earlier attempts of the stage included.
-    Of steps that an attempt writes again, because it began before them, the first ones stay: the others are dropped.
+    Of steps that an attempt writes again, because it began before them, the first ones stay: the others are suppressed.
     Call its methods on all ranks.
 
     Leaving the `with` block normally closes the stream, and its readers see the end. Leaving it by an exception does
@@ -102,7 +102,7 @@ class Writer:
             self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
         block = BlockData(name, kind, array, whole, first, lent)
         try:
-            if self.is_dropping:
+            if self.is_suppressing:
                 pass
             elif shape is not None:
                 self._engine.put_share(block)
@@ -114,7 +114,7 @@ class Writer:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
-        if self._sampler is not None and self._operators is not None and not self.is_dropping:
+        if self._sampler is not None and self._operators is not None and not self.is_suppressing:
             self._sampler.take(block, self._operators.of(block), self.steps)
         self._io_s += self._metrics.leave() - begin
 
@@ -153,7 +153,7 @@ class Writer:
             raise StageError(f"stream {self.name}: no new step: {'the stream is closed' if self._closed else broken}")
         end_if_requested(self)
         begin = self._metrics.enter()
-        if not self.is_dropping:
+        if not self.is_suppressing:
             self._engine.begin()
         self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes = True, 0
@@ -162,7 +162,7 @@ class Writer:
     def end_step(self) -> None:
         """What leaving `step()` does."""
         self._inside = False
-        if self.is_dropping:
+        if self.is_suppressing:
             self.steps += 1
             return
         if self.steps == self._end.first_step and self._end.variables:
@@ -198,7 +198,7 @@ class Writer:
         return self.steps
 
     @property
-    def is_dropping(self) -> bool:
+    def is_suppressing(self) -> bool:
         """Whether the next step, or the present one, is there already."""
         return self.steps < self._end.first_step
 
