@@ -197,10 +197,11 @@ def _reads_from_start(stage: DeclaredStage) -> bool:
     return stage.component.restart_from == "first" or (form is not None and not form[1].appends)
 
 
-def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream], restarted: Collection[str]) -> str:
     """Why a stage begins with the first step when its run goes on in another directory; "" where it need not.
 
-    A simulation needs a saved state besides: that is not asked here.
+    A simulation needs a saved state besides: that is not asked here. `restarted`: the stages that save what they have,
+    because they may be started again.
     """
     for stream in streams:
         engine = stream.engine.traits
@@ -219,6 +220,9 @@ def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> s
         return f"{name}, which needs all steps"
     if stage.component.state == "accumulates":
         return f"{name}, which accumulates over its steps and saves nothing"
+    saves = stage.component.state != "saved" or stage.spec.checkpoint is not None or stage.name in restarted
+    if stage.component.kind != "simulation" and not saves:
+        return f"{name}, which saves its state only with `checkpoint` or `on_failure: restart`"
     if stage.component.state is None and stage.component.kind != "simulation":
         return f"{name}, which cannot go on where it was"
     form = chosen_format(stage.component, stage.parameters)
