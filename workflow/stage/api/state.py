@@ -82,6 +82,11 @@ class State(dict[str, Any]):
         if current.run_dir:
             self._restore(initial)
 
+    @property
+    def saves(self) -> bool:
+        """Whether it is saved at all: the pipeline has `checkpoint` or `on_failure: restart` for it."""
+        return self._every_s is not None
+
     def is_due(self) -> bool:
         """Whether `save()` would save now: for values that take time to collect. Collective over the ranks."""
         if self._every_s is None:
