@@ -41,6 +41,7 @@ streams:
         ("via: bp5", "via: bp5", ["count"]),
         ("via: bp5, coupling: live", "via: sst", ["count", "keep"]),
         ("via: sst, spool: auto", "via: sst", ["count", "keep"]),
+        ("via: sst, spool: auto, queue: {when_full: discard}", "via: sst", ["count", "keep"]),
         ("via: sst, spool: auto", "via: bp5", ["count"]),
         ("via: sst, spool: auto", "via: sst, spool: auto", ["count", "keep", "counts-spool"]),
     ],
