@@ -20,9 +20,10 @@ Written by `make reliability-page`; do not edit. Each cell is a run of its own: 
 ended in one way at one place, with `on_failure: restart` where nothing else is said.
 
 *Equal*: `wf compare` with an undisturbed run finds the same data, each step once: no step is lost, and none is there
-twice. *Replayed*: steps that the failed stage had finished and did again. *Decided*: from the failure to the decision
-to start again. *Gap*: from that decision until the stage had finished its next step; most of it is the start of its
-Python. What the rules promise: [when something fails, it goes on](how-to/go-on-after-a-failure.md).
+twice. Behind a queue that discards steps it is compared with what the spool has. *Replayed*: steps that the failed
+stage had finished and did again. *Decided*: from the failure to the decision to start again. *Gap*: from that
+decision until the stage had finished its next step; most of it is the start of its Python. What the rules promise:
+[when something fails, it goes on](how-to/go-on-after-a-failure.md).
 
 """
 

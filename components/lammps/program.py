@@ -1,5 +1,10 @@
 """LAMMPS as a stage: runs an input script, then writes the atoms to the stream `atoms` every `dump_every` MD steps.
 
+Where the stage saves its state, that is LAMMPS's own restart file, of which each rank has its part; a run goes on from
+it by another script. Then LAMMPS sets up its box, neighbour lists and forces anew after each step of the stream, as it
+does when it goes on: so the trajectory does not depend on when a state was saved, and is the same, bit for bit, whether
+the run was interrupted or not, as far as the fixes of the script allow it.
+
 A. P. Thompson et al., Comput. Phys. Commun. 271 (2022) 108171, doi:10.1016/j.cpc.2021.108171. The output of LAMMPS goes
 to standard output and to log.lammps. Lengths, times and masses are in the units of the script's `units` command.
 """
@@ -7,6 +12,8 @@ to standard output and to log.lammps. Lengths, times and masses are in the units
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +28,10 @@ from workflow import stage
 from workflow.component_program import arguments
 
 Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+# The files of a restart, in the directory of the stage while they are needed: LAMMPS puts `base` and the ranks for `%`.
+RESTART = "restart.%"
+LOG = "log.lammps"
 # Length, velocity and time by style (https://docs.lammps.org/units.html); `lj` has reduced units.
 STYLES = {
     "metal": ("angstrom", "angstrom/ps", "ps"), "real": ("angstrom", "angstrom/fs", "fs"), "si": ("m", "m/s", "s"),
@@ -39,7 +50,7 @@ def make_command_line(args: SimpleNamespace, script: Path) -> list[str]:
         pairs.append((name, value))
     pairs.append(("script_dir", str(script.parent)))
     variables = [word for name, value in pairs for word in ("-var", name, *value.split())]
-    return ["-log", "log.lammps", "-nocite", *variables]
+    return ["-nocite", *variables]
 
 
 def start_lammps(words: list[str]) -> Any:
@@ -130,21 +141,83 @@ def block_position(local: int) -> tuple[int, int]:
     return int(comm.scan(local)) - local, int(comm.allreduce(local))
 
 
-def run(lmp: Any, steps: int, first: bool) -> None:
+def run(lmp: Any, steps: int, anew: bool) -> None:
     """Run MD steps. Without a new set-up (`pre no`) they give the same trajectory as one long run."""
-    lmp.command(f"run {steps} pre {'yes' if first else 'no'} post no")
+    lmp.command(f"run {steps} pre {'yes' if anew else 'no'} post no")
     # LAMMPS prints through buffers of C; the log should show the current step.
     lmp.flush_buffers()
 
 
 def set_up(words: list[str], script: Path) -> Any:
     """Start LAMMPS and execute the script. Raises SystemExit when the script creates no simulation box."""
-    lmp = start_lammps(words)
+    lmp = start_lammps(["-log", LOG, *words])
     lmp.file(str(script))
     lmp.flush_buffers()
     if not lmp.extract_setting("box_exist"):
         raise SystemExit(f"lammps: {script} creates no simulation box")
     return lmp
+
+
+def set_up_again(words: list[str], script: Path, state: stage.State) -> Any:
+    """Start LAMMPS where it was, by the script that reads the restart file. Raises SystemExit when it does not."""
+    lmp = start_lammps(["-log", "none", *words, "-var", "restart", RESTART])
+    lmp.command(f"log {LOG} append")
+    with restart_files() as (own, base):
+        own.write_bytes(state["own"].tobytes())
+        if stage.rank() == 0:
+            base.write_bytes(state["base"].tobytes())
+        wait_for_all()
+        lmp.file(str(script))
+        lmp.flush_buffers()
+        wait_for_all()
+    now = lmp.extract_global("ntimestep") if lmp.extract_setting("box_exist") else None
+    if now != state["timestep"]:
+        at = "creates no simulation box" if now is None else f"begins at MD step {now}, not at {state['timestep']}"
+        raise SystemExit(f"lammps: {script} {at}; it must have `read_restart ${{restart}}` and no `run`")
+    set_box(lmp, state["box"])
+    return lmp
+
+
+def set_box(lmp: Any, box: Floats) -> None:
+    """Set the box [2, 3] where it is not periodic.
+
+    By how much LAMMPS lets a shrink-wrapped box exceed its atoms follows from the box that was set last, here or by a
+    restart file.
+    """
+    for axis, periodic in zip("xyz", read_box(lmp)[1], strict=True):
+        if not periodic:
+            low, high = box[:, "xyz".index(axis)].tolist()
+            lmp.command(f"change_box all {axis} final {low!r} {high!r} units box")
+
+
+def save(lmp: Any, state: stage.State, done: int, box: Floats) -> None:
+    """Save what LAMMPS needs to go on after so many of the MD steps; `box`: as it was set. Collective."""
+    lmp.command(f"write_restart {RESTART}")
+    with restart_files() as (own, base):
+        mine, shared = to_bytes(own), to_bytes(base) if stage.rank() == 0 else np.empty(0, np.uint8)
+        state.save(done=done, timestep=int(lmp.extract_global("ntimestep")), box=box, own=mine, base=shared)
+
+
+@contextmanager
+def restart_files() -> Iterator[tuple[Path, Path]]:
+    """The file of this rank and the one that all share, which are removed in the end."""
+    own, base = (Path(RESTART.replace("%", str(part))) for part in (stage.rank(), "base"))
+    yield own, base
+    own.unlink()
+    if stage.rank() == 0:
+        base.unlink()
+
+
+def to_bytes(path: Path) -> Bytes:
+    """The content of a file."""
+    return np.frombuffer(path.read_bytes(), np.uint8)
+
+
+def wait_for_all() -> None:
+    """Until all ranks are here."""
+    comm = stage.communicator()
+    if comm is not None:
+        comm.Barrier()
 
 
 def describe(lmp: Any, out: Any, species: list[str]) -> None:
@@ -162,17 +235,44 @@ def describe(lmp: Any, out: Any, species: list[str]) -> None:
     out.attribute("lammps", int(lmp.version()))
 
 
-def simulate(args: SimpleNamespace, script: Path) -> None:
+def scripts(args: SimpleNamespace, saves: bool) -> tuple[Path, Path]:
+    """The script of the beginning, and the one that goes on. Raises SystemExit where that is needed and missing."""
+    if args.script and not args.restart_script and saves:
+        raise SystemExit(
+            "lammps: it is unclear how the script goes on from a saved state; add the parameter `restart_script`, or "
+            "remove `checkpoint` and `on_failure: restart`"
+        )
+    ours = Path(__file__).resolve()
+    new = Path(args.script).resolve() if args.script else ours.with_name("in.shock")
+    again = Path(args.restart_script).resolve() if args.restart_script else ours.with_name("in.shock-restart")
+    return new, again
+
+
+def simulate(args: SimpleNamespace) -> None:
     """Execute the script, then run the MD steps and write the atoms."""
-    words = make_command_line(args, script)
     # Open the stream first: its readers then need not wait in open for a long equilibration.
     with stage.open_writer("atoms") as out:
-        lmp = set_up(words, script)
+        nothing = np.empty(0, np.uint8)
+        state = stage.State(done=0, timestep=0, box=np.zeros((2, 3)), own=nothing, base=nothing)
+        script, restart_script = scripts(args, state.saves)
+        words = make_command_line(args, script)
+        goes_on = bool(state["own"].size)
+        lmp = set_up_again(words, restart_script, state) if goes_on else set_up(words, script)
         describe(lmp, out, args.species)
-        write_atoms(lmp, out)
-        for done in range(0, args.run_steps, args.dump_every):
+        if not goes_on:
+            write_atoms(lmp, out)
+        for done in range(state["done"], args.run_steps, args.dump_every):
+            stops = stage.stop_requested()
+            if state.saves and not goes_on:
+                box, _ = read_box(lmp)
+                set_box(lmp, box)
+                if state.is_due():
+                    save(lmp, state, done, box)
+            goes_on = False
+            if stops:
+                break
             steps = min(args.dump_every, args.run_steps - done)
-            run(lmp, steps, first=done == 0)
+            run(lmp, steps, anew=done == 0 or state.saves)
             if steps == args.dump_every:  # as for LAMMPS's own dumps, the rest is run but not written
                 write_atoms(lmp, out)
         lmp.close()
@@ -181,9 +281,8 @@ def simulate(args: SimpleNamespace, script: Path) -> None:
 def main() -> None:
     """Run LAMMPS. Its errors are printed as LAMMPS words them."""
     args = arguments(__file__)
-    script = Path(args.script).resolve() if args.script else Path(__file__).resolve().with_name("in.shock")
     try:
-        simulate(args, script)
+        simulate(args)
     except Exception as error:
         # LAMMPS's Python module raises Exception itself for errors of the script or the run.
         if type(error) is not Exception:

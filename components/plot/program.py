@@ -18,6 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from components.plot.drawing import INDEX, Floats, Names, Panel, Shot, draw, edges_of
+from components.plot.kept import from_values, is_worth_saving, no_values, to_values
 from components.plot.labels import Quantity, quantity, time_variable
 from workflow import stage
 from workflow.component_program import arguments
@@ -76,7 +77,8 @@ def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace, name
     for panel in panels:
         values = read_values(step, panel, args)
         fits = values.ndim == 1 and x.size - values.size in (0, 1)
-        panel.add(Shot(step.index, time, values, x if fits else np.arange(values.size, dtype=np.float64)))
+        along = values.size if values.ndim == 1 else 0
+        panel.add(Shot(step.index, time, values, x if fits else np.arange(along, dtype=np.float64)))
         panel.x, panel.extent = names.x if fits else INDEX, extent
 
 
@@ -88,8 +90,9 @@ def main() -> None:
     picture, frames = Path(args.picture), Path(args.frames_dir)
     for folder in (picture.parent, frames) if args.frames else (picture.parent,):
         folder.mkdir(parents=True, exist_ok=True)
-    panels: list[Panel] = []
     with stage.open_reader("input") as stream:
+        state = stage.State(**no_values())
+        (panels, names), new = from_values(state), 0
         for step in stream:
             if not panels:
                 panels, names = chosen_panels(step, args), make_names(step, args)
@@ -98,6 +101,10 @@ def main() -> None:
                 time = names.time.scaled(abs(panels[0].shots[-1].time))
                 title = f"{args.title}   {time.moment(panels[0].shots[-1].time * time.factor)}".strip()
                 draw([panel.newest() for panel in panels], args, names, title, frames / f"step{step.index:05d}.png")
+            new += 1
+            if is_worth_saving(panels, new) and state.is_due():
+                state.save(**to_values(panels, names))
+                new = 0
     if panels:
         draw(panels, args, names, args.title, picture)
         print(f"plot: {picture}")

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib import colormaps
 
 from tests.support.pipelines import ROOT
 from workflow.errors import SpecError
@@ -91,6 +93,22 @@ def test_archive_writes_a_file_with_all_steps(run_component: RunComponent) -> No
 
 def test_null_says_how_much_it_has_read(run_component: RunComponent) -> None:
     assert "null: 2 steps, 160 bytes" in run_component("null", reads={"input": [{"x": np.zeros(10)}] * 2}).log
+
+
+def test_plot_shows_where_values_are_large(run_component: RunComponent) -> None:
+    """A quarter of the newest image is 1, the rest 0: of two colours one covers three times the area of the other."""
+    fields = [np.zeros((8, 8)), np.zeros((8, 8))]
+    fields[1][:4, :4] = 1.0
+    wanted = {"variable": "V", "colormap": "viridis", "snapshots": 1, "picture": "look.png", "frames": True}
+    result = run_component("plot", reads={"input": [{"V": each} for each in fields]}, parameters=wanted)
+    pixels = matplotlib.image.imread(result.run_dir / "look.png")[..., :3]
+    low, high = (np.abs(pixels - colormaps["viridis"](value)[:3]).max(axis=-1) < 0.01 for value in (0.0, 1.0))
+    assert low.sum() / high.sum() == pytest.approx(3.0, abs=0.1)
+    # The first row of the data is the lowest, its first column on the left.
+    (low_row, low_column), (high_row, high_column) = (np.argwhere(each).mean(axis=0) for each in (low, high))
+    assert high_row > low_row
+    assert high_column < low_column
+    assert len(list(result.run_dir.glob("pictures/frames/*.png"))) == 2
 
 
 def test_a_program_of_ones_own_on_a_recorded_stream(tmp_path: Path, run_component: RunComponent) -> None:

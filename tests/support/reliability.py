@@ -18,6 +18,10 @@ _WAYS = {
     "after then after": ("bp5, coupling: after", "bp5, coupling: after"),
     "spool then sst": ("sst, spool: auto", "sst"),
     "spool then live": ("sst, spool: auto", "bp5, coupling: live"),
+    # The spool has what the queue has not discarded.
+    "discard, spool then sst": ("sst, spool: auto, queue: {limit: 1, when_full: discard}", "sst"),
+    "discard, spool then live": ("sst, spool: auto, queue: {limit: 1, when_full: discard}", "bp5, coupling: live"),
+    "ucx, spool then ucx": ("sst, transport: ucx, spool: auto", "sst, transport: ucx"),
 }
 
 

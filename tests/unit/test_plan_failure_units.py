@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pipelines import ROOT
 from tests.support.planner import COMPONENTS, Planner
 from workflow.errors import SpecError
 from workflow.plan.plan_model import START_OF_SOURCES
@@ -42,6 +43,7 @@ streams:
         ("via: bp5", "via: bp5", ["count"]),
         ("via: bp5, coupling: live", "via: sst", ["count", "keep"]),
         ("via: sst, spool: auto", "via: sst", ["count", "keep"]),
+        ("via: sst, spool: auto, queue: {when_full: discard}", "via: sst", ["count", "keep"]),
         ("via: sst, spool: auto", "via: bp5", ["count"]),
         ("via: sst, spool: auto", "via: sst, spool: auto", ["count", "keep", "counts-spool"]),
     ],
@@ -174,6 +176,21 @@ def test_what_reads_from_the_first_step_again_needs_a_spool_that_keeps_all(plan_
     with pytest.raises(SpecError) as caught:
         plan_of(AGAIN)
     assert "sum cannot be started again: sum would need the first step of positions again" in str(caught.value)
+
+
+SAVING = """
+stages:
+  sim: {{component: walker}}
+  look: {{component: {plot}{look}}}
+streams:
+  field: {{from: sim, to: look, via: sst, spool: auto}}
+"""
+
+
+@pytest.mark.parametrize("look", ["", ", checkpoint: {}", ", on_failure: restart"])
+def test_what_saves_nothing_begins_at_the_first_step_in_the_next_part(look: str, plan_of: Planner) -> None:
+    why = plan_of(SAVING.format(plot=ROOT / "components/plot", look=look)).stage("look").from_start
+    assert ("saves its state only with `checkpoint` or `on_failure: restart`" in why) == (look == "")
 
 
 def test_a_file_needs_no_spool(plan_of: Planner) -> None:

@@ -184,6 +184,13 @@ def test_a_tap_takes_nobody_back() -> None:
     assert found.reasons["plot"] == "keeps only what follows"
 
 
+def test_a_stage_that_may_fail_and_has_saved_nothing_takes_nobody_back() -> None:
+    plan = tapped()
+    plot = at("plot", plan, None, why="has saved no state")
+    found = cut(plan, after(plan), sim=at("sim", plan, None, 20, 10), xrd=at("xrd", plan, 25), plot=plot)
+    assert begins(found) == {"sim": 20, "xrd": 25, "plot": 25}
+
+
 def test_a_stage_that_may_fail_does_not_let_a_finished_simulation_run_again() -> None:
     plan = tapped()
     found = cut(plan, after(plan, "sim", "xrd"), plot=at("plot", plan, 3))

@@ -71,6 +71,12 @@ def test_a_state_that_is_not_there_is_refused(attempt: StageSettings) -> None:
         stage.State(n=0)
 
 
+def test_where_nothing_was_saved_it_has_its_initial_values(attempt: StageSettings) -> None:
+    """What may fail goes on in the next part with the steps that come."""
+    begin(attempt, 3)
+    assert stage.State(n=5)["n"] == 5
+
+
 def test_without_one_it_begins_with_the_initial_values_and_says_so(
     attempt: StageSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:

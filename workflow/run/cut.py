@@ -68,7 +68,7 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
         kept: the streams all of whose steps can be read again, from their files or their spools.
     """
     finished = _finished(plan, state, kept)
-    optional = [name for name in _come_along(plan) if name not in finished]
+    optional = [name for name in _come_along(plan, reached) if name not in finished]
     apart = {*finished, *optional}
     begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
     states, reasons = dict[str, str](), dict[str, str]()
@@ -90,11 +90,14 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
     return Cut(done, Positions(begins, ends), states, reasons)
 
 
-def _come_along(plan: Plan) -> list[str]:
-    """The stages that begin with what comes: taps, and what may fail and would need all steps. Nobody goes back for
-    them."""
+def _come_along(plan: Plan, reached: Mapping[str, Reached]) -> list[str]:
+    """The stages that begin with what comes: taps, and what may fail and would need all steps, such as what has a state
+    that it did not save. Nobody goes back for them."""
     return [
-        stage.name for stage in plan.stages if stage.optional and (stage.added is not None or stage.from_start != "")
+        stage.name
+        for stage in plan.stages
+        if stage.optional
+        and (stage.added is not None or stage.from_start != "" or reached[stage.name].member.states == [])
     ]
 
 

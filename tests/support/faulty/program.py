@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +46,7 @@ def main() -> None:
     fail(args, "start")
     with stage.open_reader("input") as stream, stage.open_writer("output") as out:
         for step in stream:
+            time.sleep(args.pause)
             fail(args, "before", step.index)
             first = stage.once("first", lambda: float(step.read("grid")[0]))  # noqa: B023 - called at once
             with out.step():

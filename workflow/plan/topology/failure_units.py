@@ -154,6 +154,14 @@ def _obstacles(
     live: Collection[str],
 ) -> Iterator[tuple[str, str]]:
     """(what is wrong, what to type next) for each reason why a unit cannot be started again."""
+    for stream, reader in _discarding(unit, stages, transient):
+        has = f"{name} cannot be started again" + (f" together with {reader}" if reader != name else "")
+        needed = "spool=auto" if reader == name and not has_spool(stream.spec, stream.engine) else ""
+        hint = "keep those that come" if needed else "let none be discarded"
+        yield (
+            f"{has}: {reader} reads {stream.name}, of which steps may be discarded: nobody knows which ones it had",
+            f"{hint}: `--set streams.{stream.name}.{needed or 'queue.when_full=block'}`",
+        )
     for member in unit:
         why, hint = _why_not(stages[member], streams.values(), live)
         if why and member == name:
@@ -167,11 +175,27 @@ def _obstacles(
             )
 
 
+def _discarding(
+    unit: Collection[str], stages: Mapping[str, DeclaredStage], transient: Iterable[JoinedStream]
+) -> Iterator[tuple[JoinedStream, str]]:
+    """The streams inside of a unit of which steps may be discarded, with a reader that needs them.
+
+    What their writer would send again has other numbers than what was read. A spool behind which nobody sends again is
+    right: SST discards a step for all readers, the spool included, so that its steps have the numbers of the others.
+    """
+    for stream in transient:
+        if stream.writer is None or stream.writer.stage not in unit or stream.spec.queue.when_full == "block":
+            continue
+        for reader in (port.stage for port in stream.readers) if stream.engine.traits.queued else ():
+            if not stages[reader].is_optional:
+                yield stream, reader
+
+
 def _keep_key(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
     """What keeps the steps of a stream, for all its readers that may be started again."""
     again = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do == "restart"]
-    can = stream.engine.traits.queued and stream.spec.queue.when_full == "block"
-    return "spool=auto" if can and all(stages[name].spec.uses_stage for name in again) else "via=bp5"
+    can = stream.engine.traits.queued and all(stages[name].spec.uses_stage for name in again)
+    return "spool=auto" if can else "via=bp5"
 
 
 def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Collection[str]) -> tuple[str, str]:
@@ -190,10 +214,6 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     if not read and not stage.spec.uses_stage:
         return "reads no stream, so that wf does not know where it was", stop
     for stream in read:
-        if has_spool(stream.spec, stream.engine) and stream.spec.queue.when_full == "discard":
-            key = f"streams.{stream.name}.queue.when_full"
-            why = f"reads {stream.name}, of which steps may be discarded: nobody knows which ones it had"
-            return why, f"let none be discarded: `--set {key}=block`"
         if has_spool(stream.spec, stream.engine) and not stage.spec.uses_stage:
             why = f"reads {stream.name} by SST without workflow.stage, and would have to read its spool by BP5"
             return why, f"let it read a file: `--set streams.{stream.name}.via=bp5`"
@@ -240,10 +260,11 @@ def _reads_from_start(stage: DeclaredStage) -> bool:
     return stage.component.restart_from == "first" or (form is not None and not form[1].appends)
 
 
-def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str:
+def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream], restarted: Collection[str]) -> str:
     """Why a stage begins with the first step when its run goes on in another directory; "" where it need not.
 
-    A simulation needs a saved state besides: that is not asked here.
+    A simulation needs a saved state besides: that is not asked here. `restarted`: the stages that save what they have,
+    because they may be started again.
     """
     for stream in streams:
         engine = stream.engine.traits
@@ -262,6 +283,9 @@ def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream]) -> s
         return f"{name}, which needs all steps"
     if stage.component.state == "accumulates":
         return f"{name}, which accumulates over its steps and saves nothing"
+    saves = stage.component.state != "saved" or stage.spec.checkpoint is not None or stage.name in restarted
+    if stage.component.kind != "simulation" and not saves:
+        return f"{name}, which saves its state only with `checkpoint` or `on_failure: restart`"
     if stage.component.state is None and stage.component.kind != "simulation":
         return f"{name}, which cannot go on where it was"
     form = chosen_format(stage.component, stage.parameters)

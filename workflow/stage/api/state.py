@@ -82,6 +82,11 @@ class State(dict[str, Any]):
         if current.run_dir:
             self._restore(initial)
 
+    @property
+    def saves(self) -> bool:
+        """Whether it is saved at all: the pipeline has `checkpoint` or `on_failure: restart` for it."""
+        return self._every_s is not None
+
     def is_due(self) -> bool:
         """Whether `save()` would save now: for values that take time to collect. Collective over the ranks."""
         if self._every_s is None:
@@ -133,10 +138,11 @@ class State(dict[str, Any]):
     def _restore(self, initial: Mapping[str, Any]) -> None:
         """Take the state of the step at which this attempt begins. Those after it are of an attempt that has failed."""
         comm = communicator()
-        found = self._choose() if rank() == 0 else None
-        number = found if comm is None else comm.bcast(found)
+        found = self._choose() if rank() == 0 else (False, None)
+        again, number = found if comm is None else comm.bcast(found)
         if number is None:
-            if any(steps_of_streams().values()):
+            # Without `again` nothing was saved: what may fail goes on in the next part with the steps that come.
+            if again and any(steps_of_streams().values()):
                 raise StageError("the state of the step at which this attempt begins is not there, or damaged")
             return
         self._number = number
@@ -148,8 +154,9 @@ class State(dict[str, Any]):
             )
         self.update(values)
 
-    def _choose(self) -> int | None:
-        """On rank 0: the number of the newest state that belongs to the steps at which the streams begin."""
+    def _choose(self) -> tuple[bool, int | None]:
+        """On rank 0: whether an earlier attempt may have saved a state, and the number of the newest one that belongs
+        to the steps at which the streams begin."""
         again = self._folder.exists()
         # The folder alone says that the program has a state between its steps: it cannot begin at any of them.
         self._folder.mkdir(exist_ok=True)
@@ -164,7 +171,7 @@ class State(dict[str, Any]):
                 self._kept.insert(0, state)
         if again and found is None:
             print("note: there is no saved state that can be used: it begins at the first step", file=sys.stderr)
-        return found
+        return again, found
 
 
 def _needed_by_readers(kept: Sequence[KeptState]) -> set[int]:

@@ -1,0 +1,124 @@
+"""Stages that are started again behind streams of SST that discard steps, or that go over UCX.
+
+The pipeline is sim → work → keep; `work` is the component `faulty` of tests/support. What a full queue discards nobody
+gets: of the rest, which the spool holds, each step is in the result once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import NamedTuple
+
+import adios2
+import numpy as np
+import pytest
+
+from tests.support.long_tables import long_table
+from tests.support.pipelines import ROOT, Done, run
+from tests.support.reliability import note, ways
+from tests.support.ssc_runs import MPI_PYTHON, need_mpi
+from tests.support.ucx_here import UCX_WORKS
+from workflow.compare.compare_runs import compare_runs
+from workflow.report.report_model import RestartPart
+
+FAULTY = ROOT / "tests/support/faulty"
+PIPELINE = """
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {steps}, compute_time: {compute}}}}}
+  work:
+    component: {faulty}
+    with: {{how: {how}, where: {where}, at: {at}, tokens: {tokens}, pause: {pause}}}
+    on_failure: {{do: restart, backoff: 0.1 s}}
+  keep: {{component: archive, with: {{path: kept.bp}}}}
+streams:
+  field: {{from: sim, to: work, via: {first}}}
+  result: {{from: work, to: keep, via: {second}}}
+"""
+DISCARDING = ways("discard, spool then sst", "discard, spool then live")
+OVER_UCX = ways("ucx, spool then ucx")
+ENDS = ("kill", "exit1", "exit0", "raise", "segv")
+PLACES = ("start", "before", "inside", "after", "close")
+# A step of the simulation is made while `work` is at another one: of three or four steps one is read.
+FAST, UNHURRIED = ("10 ms", 80), ("20 ms", 20)
+
+
+class Cell(NamedTuple):
+    """One cell of the table."""
+
+    way: str
+    how: str
+    where: str
+    at: int = 5
+
+    def __str__(self) -> str:
+        return f"{self.way}, {self.how} {self.where} {self.at}"
+
+
+def table(ways: dict[str, tuple[str, str]], ends: tuple[str, ...]) -> list[Cell]:
+    found = [Cell(way, how, where) for way, how, where in itertools.product(ways, ends, PLACES)]
+    return found + [Cell(way, "kill", "before", 0) for way in ways]
+
+
+def go(folder: Path, cell: Cell, name: str = "run", python: str = "") -> Done:
+    (first, second), discards = {**DISCARDING, **OVER_UCX}[cell.way], cell.way in DISCARDING
+    compute, steps = FAST if discards else UNHURRIED
+    text = PIPELINE.format(
+        steps=steps, compute=compute, pause="30 ms" if discards else "0 s", faulty=FAULTY, how=cell.how,
+        where=cell.where, at=cell.at, tokens=folder / "tokens", first=first, second=second,
+    )  # fmt: skip
+    return run(folder, text, name=name, **({"python": python} if python else {}))
+
+
+def goes_on(done: Done, cell: Cell) -> RestartPart:
+    """Check that `work` was started again where it was, and note the cell, which is equal."""
+    assert done.code == 0, done.said
+    (restart,) = done.report.restarts
+    assert restart.stage == "work"
+    assert restart.first_step is not None
+    if cell.where not in ("start", "close"):
+        assert cell.at - 4 <= restart.first_step <= cell.at + 1, restart
+    return restart
+
+
+def noted(folder: Path, cell: Cell, restart: RestartPart) -> None:
+    """The cell, whose data are as promised."""
+    failed = (folder / "tokens" / "0").stat().st_mtime
+    note(
+        "restart", way=cell.way, how=cell.how, equal=True, replayed=restart.replayed, gap_s=restart.gap_s,
+        decided_s=max(0.0, restart.t - failed),
+    )  # fmt: skip
+
+
+def first_values(path: Path, variable: str) -> list[float]:
+    """The first element of a variable in each step."""
+    with adios2.FileReader(str(path)) as file:
+        return [float(np.ravel(file.read(variable, step_selection=[n, 1]))[0]) for n in range(file.num_steps())]
+
+
+@pytest.mark.parametrize("cell", long_table(table(DISCARDING, ENDS), sample=1), ids=str)
+def test_behind_a_stream_that_discards_the_result_is_that_of_the_spool(cell: Cell, tmp_path: Path) -> None:
+    done = go(tmp_path, cell)
+    restart = goes_on(done, cell)
+    spooled = first_values(done.folder / "streams/field-spool.bp", "grid")
+    assert first_values(done.folder / "kept.bp", "index") == [*range(len(spooled))]
+    assert first_values(done.folder / "kept.bp", "y") == [2 * each - spooled[0] for each in spooled]
+    # Without a reader that takes its time nothing is discarded.
+    assert len(spooled) < FAST[1] or cell.where == "start" or cell.at == 0, spooled
+    noted(tmp_path, cell, restart)
+
+
+if UCX_WORKS:
+
+    @pytest.mark.parametrize("cell", long_table(table(OVER_UCX, ("kill", "exit1", "segv")), sample=1), ids=str)
+    def test_over_ucx_the_data_are_those_of_an_undisturbed_run(cell: Cell, tmp_path: Path) -> None:
+        need_mpi()
+        done = go(tmp_path, cell, python=MPI_PYTHON)
+        restart = goes_on(done, cell)
+        whole = go(tmp_path, cell._replace(how="none"), "whole", MPI_PYTHON)
+        assert whole.code == 0, whole.said
+        found = compare_runs(whole.folder, done.folder)
+        assert found.identical, found
+        assert [done.report.stream(name).steps for name in ("field", "result")] == [UNHURRIED[1]] * 2
+        assert {each.transport for each in done.report.streams if each.engine == "SST"} == {"ucx"}
+        noted(tmp_path, cell, restart)
