@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.formats.bp_holes import drop_data
+from workflow.formats.node_folder import ask_to_drop, remove_links
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
@@ -39,7 +41,7 @@ from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
-from workflow.run.observe.disk_room import full_disk_note
+from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.part_files import join_files, joined_inputs
@@ -53,7 +55,7 @@ from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.run_allocation import granted_nodes, to_event
-from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, drop_data, droppable, units_behind
+from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, droppable, units_behind
 from workflow.run.state.events import (
     Cleaned,
     Clock,
@@ -240,6 +242,7 @@ class RunLoop:
                 self.prover.close()
             if self.guards is not None:
                 self.guards.close()
+            remove_links(self.run_dir)  # the guards needed them
             self.log.close()
 
     def take_events(self) -> bool:
@@ -432,10 +435,17 @@ class RunLoop:
             try:
                 spool = self.plan.stream(stream.spool)
                 before = self.plan.stage(spool.writer).end(spool.name, "write").before
-                drop_data(Path(spool.path), end - before)
+                self.free(Path(spool.path), end - before)
             except OSError as error:
                 self.limited.remove(stream)
                 self.events.append(SpoolGrows(self.clock.now(), stream.name, error.strerror or str(error)))
+
+    def free(self, file: Path, step: int) -> None:
+        """Free the data of the steps before this one, or let the node that has the file do it. Raises OSError."""
+        if file.is_symlink() and not file.exists():
+            ask_to_drop(file, step)
+        else:
+            drop_data(file, step)
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
         """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
@@ -498,8 +508,16 @@ class RunLoop:
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
             self.events.append(self.kill_evidence(since, stage, ending))
-        note = ending.note or ("" if succeeded else full_disk_note(self.run_dir))
+        note = ending.note or ("" if succeeded else self.full_disk_note(stage))
         self.events.append(StageExited(since, stage, ending.code, ending.signal, note, alive, dying, ending.cpu_s))
+
+    def full_disk_note(self, stage: str) -> str:
+        """What to say of a failure while a disk is full to which this stage writes."""
+        if note := full_disk_note(self.run_dir):
+            return note
+        ends = [end for end in self.plan.stage(stage).ends if end.on_node]
+        notes = (full_disk_note(Path(end.path), full_place_text(Path(end.path), end.stream)) for end in ends)
+        return next(filter(None, notes), "")
 
     def remove_profiles(self, stage: str) -> None:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""

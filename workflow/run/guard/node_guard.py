@@ -10,7 +10,8 @@ server, as it does for no `stat`, and a file that was replaced is found by its n
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
 
-It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
+It ends with the run: by SIGTERM when no process of the run is left on its node. Then it removes the spools of the run
+that are on its node. Only the standard library.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
+from workflow.formats.bp_holes import drop_data
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.node_folder import asked_to_drop, links, remove_here
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
@@ -182,6 +185,41 @@ class _EndRequest:
         self.came = True
 
 
+class _SpoolKeeper(threading.Thread):
+    """Frees what spools on this node hold of old steps, as the supervisor asks, and removes the spools at the end.
+
+    A thread, because a file system that hangs must not silence the guard.
+    """
+
+    def __init__(self, run_dir: str) -> None:
+        super().__init__(name="spools", daemon=True)
+        self.problem = ""
+        self._run_dir, self._known = run_dir, set[Path]()
+        self._dropped: dict[Path, int] = {}
+
+    def run(self) -> None:
+        """Look for ever."""
+        while True:
+            for link, folder in links(self._run_dir).items():
+                self._known.add(folder)
+                self._free(link)
+            time.sleep(LOOK_S)
+
+    def remove(self) -> None:
+        """Remove the spools: no process of the run uses them any more."""
+        remove_here(self._run_dir, list(self._known))
+
+    def _free(self, link: Path) -> None:
+        first = asked_to_drop(link) if link.exists() else 0
+        if first <= self._dropped.get(link, 0):
+            return
+        self._dropped[link] = first
+        try:
+            drop_data(link, first)
+        except OSError as error:
+            self.problem = f"the spool {link.name} keeps all its steps: {error.strerror or error}"
+
+
 class _GuardOutput:
     """Standard output, which must never hold up the guard: what it does not take now waits, or is dropped."""
 
@@ -276,6 +314,8 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(_TURN_S)
+    spools = _SpoolKeeper(run_dir)
+    spools.start()
     pipe, told = _BeatPipe(), lease.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
@@ -287,12 +327,17 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
             text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
+            spools.remove()
             if job:
                 time.sleep(_OWN_END_S)
                 _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
         if asked.came and not find_members(run_dir):
+            spools.remove()
             return 0
+        if spools.problem:
+            output.send(b"".join(to_lines(node, text=spools.problem)))
+            spools.problem = ""
         sees = lease.monitor.sees_beats
         if sees is not None and sees != told:
             told = sees
