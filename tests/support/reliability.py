@@ -18,6 +18,8 @@ _WAYS = {
     "after then after": ("bp5, coupling: after", "bp5, coupling: after"),
     "spool then sst": ("sst, spool: auto", "sst"),
     "spool then live": ("sst, spool: auto", "bp5, coupling: live"),
+    "spool in memory then sst": ("sst, spool: {where: memory, keep: 8 steps}", "sst"),
+    "spool on the node then live": ("sst, spool: node", "bp5, coupling: live"),
 }
 
 
