@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
-from workflow.formats.node_folder import ask_to_drop, folders_here, make_here, remove_here
+from workflow.formats.node_folder import Request, folders_here, make_here, remove_here, write_request
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
@@ -203,18 +203,26 @@ def write_spool(run_dir: Path) -> Path:
     return link
 
 
-def test_guard_frees_what_the_supervisor_asks_for_and_removes_the_spool_at_the_end(
-    run_dir: Path, guard: Guarded
-) -> None:
-    data = write_spool(run_dir) / "data.0"
-    whole = data.stat().st_blocks
-    ask_to_drop(data.parent, 4)
-    wait_until(lambda: data.stat().st_blocks < whole / 2, "the data of four of six steps to be freed")
-    assert folders_here(run_dir)
-    guard.process.terminate()
-    wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
-    assert not folders_here(run_dir)
-    assert not data.parent.is_symlink()
+@pytest.mark.parametrize("how", ["SIGTERM", "request"])
+def test_guard_frees_what_the_supervisor_asks_for_and_removes_the_spool_at_the_end(how: str, run_dir: Path) -> None:
+    write_request(run_dir, Request())
+    guard = Guarded(run_dir)
+    try:
+        data = write_spool(run_dir) / "data.0"
+        whole = data.stat().st_blocks
+        write_request(run_dir, Request({data.parent.name: 4}))
+        wait_until(lambda: data.stat().st_blocks < whole / 2, "the data of four of six steps to be freed")
+        assert folders_here(run_dir)
+        if how == "SIGTERM":
+            guard.process.terminate()
+        else:
+            write_request(run_dir, Request(ended=True))
+        wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+        assert guard.process.returncode == 0
+        assert not folders_here(run_dir)
+        assert not data.parent.is_symlink()
+    finally:
+        guard.close()
 
 
 def test_guard_removes_the_spools_of_a_run_without_a_supervisor(

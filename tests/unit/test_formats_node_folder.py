@@ -11,14 +11,16 @@ import pytest
 
 from workflow.formats import node_folder
 from workflow.formats.node_folder import (
-    ask_to_drop,
-    asked_to_drop,
+    REQUEST_FILE,
+    Request,
     folder_name,
     folders_here,
     links,
     make_here,
+    read_request,
     remove_here,
     remove_links,
+    write_request,
 )
 
 
@@ -159,15 +161,20 @@ def elsewhere(disk: Path, run_dir: Path, link: Path) -> Iterator[Path]:
 def test_the_link_to_another_node_stays_until_its_guard_has_ended(elsewhere: Path, run_dir: Path) -> None:
     assert remove_here(run_dir) == []
     assert elsewhere.is_symlink()
-    ask_to_drop(elsewhere, 12)
+    write_request(run_dir, Request())
     remove_links(run_dir)
     assert list((run_dir / "streams").iterdir()) == []
+    assert [path.name for path in run_dir.iterdir()] == ["streams"]
 
 
-def test_what_a_guard_is_asked(elsewhere: Path) -> None:
-    assert asked_to_drop(elsewhere) == 0
-    ask_to_drop(elsewhere, 12)
-    ask_to_drop(elsewhere, 40)
-    assert asked_to_drop(elsewhere) == 40
-    elsewhere.with_name(elsewhere.name + ".first").write_text("")
-    assert asked_to_drop(elsewhere) == 0, "cut off by a full disk"
+def test_what_a_guard_is_asked(run_dir: Path) -> None:
+    assert read_request(run_dir) == Request({}, ended=False)
+    for request in (Request({"a.bp": 12}), Request({"a.bp": 40, "b.bp": 1}, ended=True)):
+        write_request(run_dir, request)
+        assert read_request(run_dir) == request
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"first": 3, "ended": 1}', '{"first": {"a": "x"}, "ended": false}'])
+def test_a_damaged_request_asks_for_nothing(text: str, run_dir: Path) -> None:
+    (run_dir / REQUEST_FILE).write_text(text)
+    assert read_request(run_dir) == Request()

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 
 OnNode = Literal["", "memory", "node"]
 MEMORY = Path("/dev/shm")
 _STREAMS = "streams"
-_REQUEST = ".first"
 
 
 def folder_name(run_dir: str | Path) -> str:
@@ -89,7 +90,7 @@ def remove_here(run_dir: str | Path, known: Iterable[Path] = ()) -> list[Path]:
 
 def remove_links(run_dir: str | Path) -> None:
     """Remove the links to folders on other nodes, whose guards have removed them, and what the guards were asked."""
-    for path in (*links(run_dir), *Path(run_dir, _STREAMS).glob(f"*{_REQUEST}")):
+    for path in (*links(run_dir), Path(run_dir, REQUEST_FILE)):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
@@ -103,17 +104,34 @@ def _is_own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
-# The supervisor cannot free what is on another node: it asks the guard there, by a file beside the link.
+# The supervisor cannot free what is on another node: it asks the guard there, by a file that is there before the guards
+# are. They open it anew each time, as they open the lease: a file system of many nodes may hide new names for a while.
+
+REQUEST_FILE = "spools.json"
 
 
-def ask_to_drop(link: Path, step: int) -> None:
-    """Let the node that has this BP file free the data of the steps before this one. Raises OSError."""
-    replace_file(link.with_name(link.name + _REQUEST), str(step).encode())
+class Request(NamedTuple):
+    """What the guards are asked. `first`: name of a BP file → the step before which its data are to be freed. `ended`:
+    no stage runs any more, and all is to be removed."""
+
+    first: Mapping[str, int] = {}
+    ended: bool = False
 
 
-def asked_to_drop(link: Path) -> int:
-    """Before which step the data of this BP file are to be freed; 0: nothing is asked for."""
+def write_request(run_dir: str | Path, request: Request) -> None:
+    """Ask the guards. Raises OSError."""
+    replace_file(Path(run_dir, REQUEST_FILE), json.dumps(request._asdict()).encode())
+
+
+def has_requests(run_dir: str | Path) -> bool:
+    """Whether the guards of this run are asked for anything."""
+    return Path(run_dir, REQUEST_FILE).exists()
+
+
+def read_request(run_dir: str | Path) -> Request:
+    """What they are asked; nothing where the file is not there, or cannot be read."""
     try:
-        return int(link.with_name(link.name + _REQUEST).read_bytes())
-    except (OSError, ValueError):
-        return 0
+        data = read_json(Path(run_dir, REQUEST_FILE).read_bytes())
+        return Request({str(name): int(step) for name, step in data["first"].items()}, bool(data["ended"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Request()

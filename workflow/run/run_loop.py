@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.bp_holes import drop_data
-from workflow.formats.node_folder import ask_to_drop, remove_links
+from workflow.formats.node_folder import Request, links, remove_links, write_request
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
@@ -91,6 +91,8 @@ if TYPE_CHECKING:
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5
+# How long the guards of other nodes may take to see that the run has ended, and to remove its spools.
+FREE_S = 15.0
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
 
@@ -175,6 +177,8 @@ class RunLoop:
         # Streams whose spools keep the newest steps only, and when they are looked at again.
         self.limited = [stream for stream in plan.streams if stream.drops]
         self.drops_at = -math.inf
+        self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
+        self.asked_to_drop: dict[str, int] = {}  # file on another node → the step before which its data are freed
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
         if self.prover is not None:
@@ -201,6 +205,8 @@ class RunLoop:
         # A record for readers: a disk that is full ends no run.
         with contextlib.suppress(OSError):
             (self.run_dir / ALLOCATION_FILE).write_text(self.allocation.to_json())
+            if self.has_spools_on_nodes:
+                write_request(self.run_dir, Request())
         now = self.clock.now()
         begin = RunStarted(
             now,
@@ -443,7 +449,8 @@ class RunLoop:
     def free(self, file: Path, step: int) -> None:
         """Free the data of the steps before this one, or let the node that has the file do it. Raises OSError."""
         if file.is_symlink() and not file.exists():
-            ask_to_drop(file, step)
+            self.asked_to_drop[file.name] = step
+            write_request(self.run_dir, Request(self.asked_to_drop))
         else:
             drop_data(file, step)
 
@@ -559,6 +566,8 @@ class RunLoop:
         reasons = [verdict.reason]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
+        if not self.free_nodes():
+            reasons.append("what spools have on other nodes may be left there: their guards do not answer")
         cleaned: list[str] = []
         try:
             if self.plan.part is not None:
@@ -577,6 +586,15 @@ class RunLoop:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)
         self.events.append(dataclasses.replace(verdict, t=now, reason=reason))
+
+    def free_nodes(self) -> bool:
+        """Let the guards remove what spools have on other nodes. Returns whether nothing can be left there."""
+        on_others = [link for link in links(self.run_dir) if not link.exists()] if self.has_spools_on_nodes else []
+        if not on_others or self.guards is None:
+            return True
+        with contextlib.suppress(OSError):
+            write_request(self.run_dir, Request(self.asked_to_drop, ended=True))
+        return self.guards.wait_for_end(FREE_S)
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

@@ -10,7 +10,8 @@ server, as it does for no `stat`, and a file that was replaced is found by its n
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
 
-It ends with the run: by SIGTERM when no process of the run is left on its node. Then it removes the spools of the run
+It ends with the run, by SIGTERM, when no process of the run is left on its node. Where the run has spools on nodes,
+RUN_DIR/spools.json says that the run has ended: some launchers pass on no SIGTERM. Each guard then removes the spools
 that are on its node. Only the standard library.
 """
 
@@ -34,7 +35,7 @@ if __name__ == "__main__":
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
-from workflow.formats.node_folder import asked_to_drop, links, remove_here
+from workflow.formats.node_folder import has_requests, links, read_request, remove_here
 from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
@@ -194,30 +195,33 @@ class _SpoolKeeper(threading.Thread):
     def __init__(self, run_dir: str) -> None:
         super().__init__(name="spools", daemon=True)
         self.problem = ""
+        self.ended = False
         self._run_dir, self._known = run_dir, set[Path]()
-        self._dropped: dict[Path, int] = {}
+        self._dropped: dict[str, int] = {}
 
     def run(self) -> None:
         """Look for ever."""
         while True:
-            for link, folder in links(self._run_dir).items():
-                self._known.add(folder)
-                self._free(link)
+            request = read_request(self._run_dir)
+            self._known |= {*links(self._run_dir).values()}
+            for name, first in request.first.items():
+                self._free(name, first)
+            self.ended = request.ended
             time.sleep(LOOK_S)
 
     def remove(self) -> None:
         """Remove the spools: no process of the run uses them any more."""
         remove_here(self._run_dir, list(self._known))
 
-    def _free(self, link: Path) -> None:
-        first = asked_to_drop(link) if link.exists() else 0
-        if first <= self._dropped.get(link, 0):
+    def _free(self, name: str, first: int) -> None:
+        file = Path(self._run_dir, "streams", name)
+        if first <= self._dropped.get(name, 0) or not file.exists():
             return
-        self._dropped[link] = first
+        self._dropped[name] = first
         try:
-            drop_data(link, first)
+            drop_data(file, first)
         except OSError as error:
-            self.problem = f"the spool {link.name} keeps all its steps: {error.strerror or error}"
+            self.problem = f"the spool {name} keeps all its steps: {error.strerror or error}"
 
 
 class _GuardOutput:
@@ -315,7 +319,8 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(_TURN_S)
     spools = _SpoolKeeper(run_dir)
-    spools.start()
+    if has_requests(run_dir):
+        spools.start()
     pipe, told = _BeatPipe(), lease.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
@@ -332,7 +337,7 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
                 time.sleep(_OWN_END_S)
                 _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
-        if asked.came and not find_members(run_dir):
+        if (asked.came or spools.ended) and not find_members(run_dir):
             spools.remove()
             return 0
         if spools.problem:
