@@ -85,11 +85,22 @@ def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(place: str, tmp_pat
     assert read_report(run_dir).run.state == "failed"
 
 
-def test_a_resumed_run_does_without_it(tmp_path: Path) -> None:
+def test_a_node_without_such_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    done = go(tmp_path, "node")
+    assert done.code == 0, done.said
+    assert f"cannot be written to the disk of this node: {tmp_path}/missing/wf-" in done.said
+    assert "`where: shared` keeps it in the run directory" in done.said
+    assert [path.name for path in (done.folder / "streams").iterdir()] == ["result.bp"]
+    assert done.report.run.reason == ""
+
+
+@pytest.mark.parametrize(("first", "then"), [("memory", "memory"), ("auto", "memory")])
+def test_a_resumed_run_does_without_it(first: str, then: str, tmp_path: Path) -> None:
     """As with a spool that keeps the newest steps: the simulation sends its steps again."""
     whole = go(tmp_path, "auto", name="whole")
     assert whole.code == 0, whole.said
-    failed = go(tmp_path, "memory", how="exit1")
+    failed = go(tmp_path, first, how="exit1")
     assert failed.code == 1
     argv = [
         sys.executable,
@@ -103,6 +114,7 @@ def test_a_resumed_run_does_without_it(tmp_path: Path) -> None:
     ]
     # What failed twice is mended.
     argv += ["--set", "stages.work.with.how=none"]
+    argv += ["--set", f"streams.field.spool={then}"]
     done = subprocess.run(
         argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=150, check=False
     )

@@ -59,6 +59,13 @@ def test_what_is_written_by_the_link_is_on_the_node(disk: Path, run_dir: Path, l
     assert (link / "data.0").exists(), "a second call changes nothing"
 
 
+def test_a_file_at_the_path_of_the_link_stays(disk: Path, run_dir: Path, link: Path) -> None:
+    link.mkdir()
+    with pytest.raises(FileExistsError, match="field-spool"):
+        make_here(link, run_dir, "node")
+    assert list(disk.iterdir()) == []
+
+
 def test_memory_is_another_place(disk: Path, run_dir: Path, link: Path) -> None:
     make_here(link, run_dir, "memory")
     assert link.readlink().parent.parent == disk.parent / "memory"

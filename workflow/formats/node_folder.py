@@ -42,12 +42,15 @@ def root_here(place: OnNode) -> Path:
 def make_here(link: Path, run_dir: str | Path, place: OnNode) -> None:
     """Make the folder of a run on this node, in it the directory of a BP file, and the link by which it is known.
 
-    Raises OSError, also where the folder is there and belongs to another user.
+    Raises OSError, also where a file is at the path of the link, or the folder belongs to another user.
     """
     folder = root_here(place) / folder_name(run_dir)
     # The link first: whoever ends the run finds what is to be removed, whenever this process is killed.
-    with contextlib.suppress(FileExistsError):
+    try:
         link.symlink_to(folder / link.name)
+    except FileExistsError:
+        if not link.is_symlink():
+            raise
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     if not _is_own(folder):

@@ -24,10 +24,11 @@ Held = Mapping[str, Sequence[PiecePlan]]
 def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
     """What a run and the parts before it hold of the files with which the next part can go on."""
     names = {name for stage in now.stages for name in kept_files(now, stage.name)}
-    # What has lost its first steps, or was on a node, a later part does not see: whatever its own pipeline says.
-    short = {
-        in_run(before.stream(each.spool).path) for each in before.streams if each.spool and not each.has_whole_spool
-    }
+    # What has lost its first steps, or was on a node, a later part does not see, whatever its own pipeline says; nor
+    # what is on a node now.
+    lost = [each for each in before.streams if each.spool and not each.has_whole_spool]
+    short = {in_run(before.stream(each.spool).path) for each in lost}
+    short |= {in_run(now.stream(each.spool).path) for each in now.streams if each.spool_where != "shared"}
     return {name: [] if name in short else pieces_of(run_dir, before, name) for name in names}
 
 

@@ -50,9 +50,8 @@ class Spool(Spec):
     )
     where: SpoolPlace = Field(
         "shared",
-        description="shared: in the run directory; memory: in /dev/shm of the node of its readers; node: in the folder "
-        "that $TMPDIR names there, or /tmp. What is on a node is removed after the run, and all readers that are "
-        "started again must be on that node",
+        description="shared: the run directory; memory: /dev/shm of the node of its readers; node: $TMPDIR there, or "
+        "/tmp. What is on a node is gone after the run, and all readers that are started again must be there",
     )
 
     @field_validator("keep")
