@@ -132,3 +132,20 @@ def test_what_was_in_memory_cannot_be_replayed(tmp_path: Path) -> None:
     assert said.returncode != 0
     assert "the run has kept no steps of field" in said.stderr + said.stdout
     assert "spool=auto" in said.stderr + said.stdout
+
+
+def test_a_spool_that_is_gone_hinders_no_reuse(tmp_path: Path) -> None:
+    spool = "{where: memory, keep: 4 steps}"
+    done = go(tmp_path, spool)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(file.read_text().replace("kept.bp", "other.bp"))
+    argv = [sys.executable, "-m", "workflow.cli", "run", str(file), "--reuse", str(done.folder), "-q"]
+    again = subprocess.run(
+        [*argv, "--run-dir", str(tmp_path / "again")], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stdout + again.stderr
+    started = [json.loads(line) for line in (tmp_path / "again/events.jsonl").read_text().splitlines()]
+    assert [event["stage"] for event in started if event["event"] == "stage_started"] == ["keep"]
+    assert read_report(tmp_path / "again").warnings == []
+    assert not any(event["event"] == "spool_grows" for event in started)

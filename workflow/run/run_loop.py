@@ -175,7 +175,8 @@ class RunLoop:
         self.requests = ControlRequests(run_dir)
         self.asked = -math.inf
         # Streams whose spools keep the newest steps only, and when they are looked at again.
-        self.limited = [stream for stream in plan.streams if stream.drops]
+        done = () if plan.part is None else plan.part.finished
+        self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         self.asked_to_drop: dict[str, int] = {}  # file on another node → the step before which its data are freed
