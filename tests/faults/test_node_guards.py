@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import adios2
+import numpy as np
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
+from workflow.formats.node_folder import Request, folders_here, make_here, remove_here, write_request
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
@@ -188,6 +191,50 @@ def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
     processes.end_all()
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
     assert guard.process.returncode == 0
+
+
+def write_spool(run_dir: Path) -> Path:
+    """As the stage of a spool does on its node: six steps of 2 MB in memory."""
+    link = run_dir / "streams/field-spool.bp"
+    make_here(link, run_dir, "memory")
+    with adios2.Stream(str(link), "w") as stream:
+        for step in stream.steps(6):
+            step.write("V", np.ones(1 << 18), [1 << 18], [0], [1 << 18])
+    return link
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "request"])
+def test_guard_frees_what_the_supervisor_asks_for_and_removes_the_spool_at_the_end(how: str, run_dir: Path) -> None:
+    write_request(run_dir, Request())
+    guard = Guarded(run_dir)
+    try:
+        data = write_spool(run_dir) / "data.0"
+        whole = data.stat().st_blocks
+        write_request(run_dir, Request({data.parent.name: 4}))
+        wait_until(lambda: data.stat().st_blocks < whole / 2, "the data of four of six steps to be freed")
+        assert folders_here(run_dir)
+        if how == "SIGTERM":
+            guard.process.terminate()
+        else:
+            write_request(run_dir, Request(ended=True))
+        wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+        assert guard.process.returncode == 0
+        assert not folders_here(run_dir)
+        assert not data.parent.is_symlink()
+    finally:
+        guard.close()
+
+
+def test_guard_removes_the_spools_of_a_run_without_a_supervisor(
+    run_dir: Path, processes: StageProcesses, guard: Guarded
+) -> None:
+    start_sleeper(processes, run_dir)
+    write_spool(run_dir)
+    other = write_spool(write_run(make_plan([make_stage("keep", SLEEPER)]), run_dir.with_name("other")))
+    wait_until(lambda: guard.process.poll() is not None, "the end of the guard, for lack of beats")
+    assert not folders_here(run_dir)
+    assert (other / "data.0").exists(), "that of another run"
+    remove_here(other.parents[1])
 
 
 def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, processes: StageProcesses) -> None:

@@ -7,6 +7,7 @@ tests/support does, or is ended from outside.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tests.support.long_tables import long_table
 from tests.support.pipelines import HOLDING, ROOT, Done, run
 from tests.support.reliability import note, ways
 from workflow.compare.compare_runs import compare_runs
+from workflow.formats.node_folder import folders_here
 
 FAULTY = ROOT / "tests/support/faulty"
 STEPS = 20
@@ -33,6 +35,7 @@ streams:
 """
 # How the two streams go: the first one is kept in any case, or there is nothing to go on from.
 WAYS = ways("live then sst", "live then live", "live then after", "after then sst", "spool then sst", "spool then live")
+ON_NODE = ways("spool in memory then sst", "spool on the node then live")
 ENDS = ("kill", "exit1", "exit0", "raise", "segv")
 PLACES = ("start", "before", "inside", "after", "close")
 
@@ -49,15 +52,18 @@ class Cell(NamedTuple):
         return f"{self.way}, {self.how} {self.where} {self.at}"
 
 
-TABLE = [Cell(way, how, where) for way, how, where in itertools.product(WAYS, ENDS, PLACES)]
-# Nothing has been finished, or all but the last step.
-TABLE += [
-    Cell(way, "kill", where, at) for way, where, at in itertools.product(WAYS, ("before", "after"), (0, STEPS - 1))
-]
+def cells(ways: Iterable[str]) -> list[Cell]:
+    """Each end at each place; and when nothing has been finished, or all but the last step."""
+    found = [Cell(way, how, where) for way, how, where in itertools.product(ways, ENDS, PLACES)]
+    moments = itertools.product(ways, ("before", "after"), (0, STEPS - 1))
+    return found + [Cell(way, "kill", where, at) for way, where, at in moments]
+
+
+TABLE = [*long_table(cells(WAYS), sample=10), *long_table(cells(ON_NODE), sample=2, seed=19)]
 
 
 def go(folder: Path, cell: Cell, *, name: str, do: str = "restart", times: int = 1, sets: str = "") -> Done:
-    first, second = WAYS[cell.way]
+    first, second = (WAYS | ON_NODE)[cell.way]
     text = PIPELINE.format(
         steps=STEPS, faulty=FAULTY, how=cell.how, where=cell.where, at=cell.at, times=times, do=do,
         tokens=folder / "tokens", first=f"{first}", second=f"{second}",
@@ -71,11 +77,12 @@ def assert_like_undisturbed(folder: Path, done: Done, cell: Cell) -> None:
     assert whole.code == 0, whole.said
     found = compare_runs(whole.folder, done.folder)
     assert found.identical, found
-    assert len(found.files) >= 2, found
+    files = [via for via in (WAYS | ON_NODE)[cell.way] if "bp5" in via or "auto" in via]
+    assert len(found.files) > len(files), f"kept.bp, and the files of both streams: {found}"
     assert [done.report.stream(name).steps for name in ("field", "result")] == [STEPS, STEPS]
 
 
-@pytest.mark.parametrize("cell", long_table(TABLE, sample=10), ids=str)
+@pytest.mark.parametrize("cell", TABLE, ids=str)
 def test_an_analysis_goes_on_where_it_was(cell: Cell, tmp_path: Path) -> None:
     done = go(tmp_path, cell, name="run")
     assert done.code == 0, done.said
@@ -85,6 +92,7 @@ def test_an_analysis_goes_on_where_it_was(cell: Cell, tmp_path: Path) -> None:
     assert restart.first_step is not None
     wanted = {"start": 0, "close": STEPS}.get(cell.where, cell.at)
     assert wanted - 4 <= restart.first_step <= wanted + 1, restart
+    assert not folders_here(done.folder), "a spool is left on the node"
     assert_like_undisturbed(tmp_path, done, cell)
     failed = (tmp_path / "tokens" / "0").stat().st_mtime
     note(

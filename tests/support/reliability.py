@@ -22,6 +22,8 @@ _WAYS = {
     "discard, spool then sst": ("sst, spool: auto, queue: {limit: 1, when_full: discard}", "sst"),
     "discard, spool then live": ("sst, spool: auto, queue: {limit: 1, when_full: discard}", "bp5, coupling: live"),
     "ucx, spool then ucx": ("sst, transport: ucx, spool: auto", "sst, transport: ucx"),
+    "spool in memory then sst": ("sst, spool: {where: memory, keep: 8 steps}", "sst"),
+    "spool on the node then live": ("sst, spool: node", "bp5, coupling: live"),
 }
 
 

@@ -20,7 +20,9 @@ from click.testing import CliRunner, Result
 from tests.support.sample_run import make_events, make_plan, simulate, write_lines, write_run
 from workflow.cli.cleaning import Removal, remove
 from workflow.cli.main import wf
+from workflow.formats import node_folder
 from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.node_folder import folders_here, make_here
 from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
 from workflow.run.control.lease import Heartbeat, Lease
 from workflow.run.records import run_removal
@@ -220,6 +222,19 @@ def test_a_run_that_changes_while_it_is_renamed_comes_back(monkeypatch: pytest.M
     monkeypatch.setattr(Path, "rename", rename_late)
     assert remove_run(run, listed) == "it has changed since it was listed"
     assert (run / "late.txt").exists()
+
+
+def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guard was killed as well: nobody has removed its spool."""
+    monkeypatch.setattr(node_folder, "MEMORY", tmp_path)
+    run, other = make_run("a", 1), make_run("b", 2)
+    for each in (run, other):
+        make_here(each / "streams/field-spool.bp", each, "memory")
+    listed = look_into(run)
+    assert listed is not None
+    assert remove_run(run, listed) == ""
+    assert not folders_here(run)
+    assert folders_here(other)
 
 
 def test_a_changed_run_whose_name_is_taken_is_kept_and_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
+from workflow.formats.bp_holes import drop_data
 from workflow.formats.bp_index import data_begins
 from workflow.plan.plan_model import RestartPlan
 from workflow.run.attempts import to_attempt
-from workflow.run.spool_limit import drop_data, droppable, units_behind
+from workflow.run.spool_limit import droppable, units_behind
 from workflow.run.state.events import StepsDropped
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import EndKey, RunState, initial_state

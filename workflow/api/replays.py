@@ -99,7 +99,7 @@ def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
     is_part = plan.part is not None and not plan.part.is_reuse  # its spools have only what was sent in it
     for stream in plan.streams:
         places = [stream.path] if stream.traits.has_steps and not stream.traits.in_memory else []
-        places += [plan.stream(stream.spool).path] if stream.spool and not stream.drops and not is_part else []
+        places += [plan.stream(stream.spool).path] if stream.has_whole_spool and not is_part else []
         archives = [each.parameters for each in map(plan.stage, stream.readers) if each.component == "archive"]
         places += [str(each["path"]) for each in archives if each["every"] == 1 and not each["variables"]]
         if path := next((Path(place) for place in places if Path(place).exists()), None):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import EngineTraits, traits_of
+from workflow.formats.node_folder import OnNode
 from workflow.formats.read_json import read_json
 from workflow.formats.sides import Side
 from workflow.formats.versions import check_version
@@ -38,6 +39,7 @@ class StreamEnd:
     `before`: how many steps come before the first one at `path`; `earlier`: the file that holds them, if it is read.
     `skipped`: the steps that the program does not get; `skips_now`: the one of them that no attempt has
     left out yet.
+    `on_node`: of a spool, where on its node the file is; `path` is then a link to it, which the writer makes.
     """
 
     stream: str
@@ -60,6 +62,7 @@ class StreamEnd:
     earlier: str = ""
     skipped: Sequence[int] = ()
     skips_now: int | None = None
+    on_node: OnNode = ""
 
     @property
     def traits(self) -> EngineTraits:

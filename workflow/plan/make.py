@@ -27,11 +27,17 @@ from workflow.plan.programs.stage_environment import check_site_environment, kep
 from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
 from workflow.plan.streams.output_parameters import check_output_policies, check_step_outputs, name_in_directory
+from workflow.plan.streams.spool_places import check_spool_places
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.declared_stages import declared_stages
 from workflow.plan.topology.failure_units import longest_pauses_s, plan_restarts, why_from_start
-from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
+from workflow.plan.topology.implicit_stages import (
+    complete_pipeline,
+    explain_implicit_stages,
+    pass_on,
+    place_on_node,
+)
 from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
@@ -91,12 +97,13 @@ def make_plan(
     live = [name for name, coupling in couplings.items() if coupling == "live"]
     restarts = plan_restarts(declared, joined, paths, live, notes)
     pauses_s = longest_pauses_s(restarts.values(), spec.deadlines.start)
+    on_node = {name: place_on_node(name, pipeline) for name in joined}
     decided: dict[str, StreamDecisions] = {}
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
         transport = choose_transport(stream, declared, placements, site, origins, notes)
-        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s)
+        decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s, on_node[name])
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)
         check_step_outputs(stream, couplings[name], declared, notes)
@@ -122,6 +129,7 @@ def make_plan(
     check_outputs(stages, declared, problems)
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
+    check_spool_places(stages, streams, site, notes)
     expectations = plan_expectations(spec, stages, streams, problems)
     check_site_environment(site, spec.not_secret, problems)
     problems.raise_any()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from workflow.engines import EngineTraits, traits_of
+from workflow.formats.node_folder import OnNode
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
@@ -19,7 +20,7 @@ from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.deadlines import Deadlines
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
-from workflow.spec.models.stage_policies import Dialect
+from workflow.spec.models.stage_policies import Dialect, SpoolPlace
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -73,7 +74,7 @@ class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "silence_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
+        "silence_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now", "on_node",
     )  # fmt: skip
 
     stream: str
@@ -120,6 +121,9 @@ class EndPlan(PlanPart):
         [], description="steps at which the stage failed twice, and that its program does not get"
     )
     skips_now: int | None = Field(None, description="the one of them that no attempt has left out yet")
+    on_node: OnNode = Field(
+        "", description="of a spool: where on its node the file is, and `path` a link to it; empty: at `path`"
+    )
 
     @property
     def begin(self) -> int:
@@ -317,7 +321,7 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes")
+    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where")
 
     name: str
     writer: str
@@ -339,6 +343,7 @@ class StreamPlan(PlanPart):
     spool: str = Field("", description="the stream that holds its steps for readers that are started again")
     spool_steps: int | None = Field(None, description="how many steps it keeps at least; None, as the size: all")
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
+    spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
 
     @property
     def is_kept(self) -> bool:
@@ -349,6 +354,11 @@ class StreamPlan(PlanPart):
     def drops(self) -> bool:
         """Whether its spool keeps the newest steps only."""
         return self.spool_steps is not None or self.spool_bytes is not None
+
+    @property
+    def has_whole_spool(self) -> bool:
+        """Whether its spool has all steps, also after the run."""
+        return self.spool != "" and not self.drops and self.spool_where == "shared"
 
     @property
     def traits(self) -> EngineTraits:

@@ -1,4 +1,7 @@
-"""What a run removes or marks when it ends: contact files, streams not kept, BP files that a dead writer left open."""
+"""What a run removes or marks when it ends: contact files, streams not kept, BP files that a dead writer left open.
+
+So it does with spools that are on this node, outside of the run directory.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any
 
 from workflow.engines import CONTACT_SUFFIXES
 from workflow.formats.bp_index import deactivate
+from workflow.formats.node_folder import links, remove_here
 from workflow.formats.step_files import is_numbered, newest_step_file
 from workflow.plan.plan_model import Plan
 
@@ -24,13 +28,15 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     touched, relative to the run directory; what could not be removed or marked is left out. Must be called when no
     stage runs any more.
     """
-    touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
+    touched = remove_here(run_dir)
+    on_other_nodes = links(run_dir)  # their guards need the links, until they have ended
+    touched += [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
         if stream.traits.shares_launch:
             touched += [path for path in _handshakes(Path(stream.path)) if _remove(path)]
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
-            touched += [path for path in inside if _remove(path)]
+            touched += [path for path in inside if path not in on_other_nodes and _remove(path)]
     touched += [folder for folder in _bp_candidates(run_dir, plan) if deactivate(folder / "md.idx")]
     return [str(path.relative_to(run_dir)) for path in touched]
 

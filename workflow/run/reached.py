@@ -24,8 +24,11 @@ Held = Mapping[str, Sequence[PiecePlan]]
 def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
     """What a run and the parts before it hold of the files with which the next part can go on."""
     names = {name for stage in now.stages for name in kept_files(now, stage.name)}
-    # What has lost its first steps, a later part does not see: whatever its own pipeline says.
-    short = {in_run(before.stream(stream.spool).path) for stream in before.streams if stream.drops}
+    # What has lost its first steps, or was on a node, a later part does not see, whatever its own pipeline says; nor
+    # what is on a node now.
+    lost = [each for each in before.streams if each.spool and not each.has_whole_spool]
+    short = {in_run(before.stream(each.spool).path) for each in lost}
+    short |= {in_run(now.stream(each.spool).path) for each in now.streams if each.spool_where != "shared"}
     return {name: [] if name in short else pieces_of(run_dir, before, name) for name in names}
 
 
@@ -124,7 +127,7 @@ def kept_streams(plan: Plan, state: RunState, held: Held) -> set[str]:
     found = set()
     for stream in plan.streams:
         holder = plan.stream(stream.spool) if stream.spool else stream
-        if holder.is_kept and not stream.drops:
+        if holder.is_kept and (stream.has_whole_spool or not stream.spool):
             steps = sum(piece.steps for piece in held[in_run(holder.path)])
             if steps >= state.writer(stream.name).steps:
                 found.add(stream.name)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.formats.bp_holes import drop_data
+from workflow.formats.node_folder import Request, links, remove_links, write_request
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
@@ -40,7 +42,7 @@ from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
-from workflow.run.observe.disk_room import full_disk_note
+from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.part_files import join_files, joined_inputs
@@ -54,7 +56,7 @@ from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir
 from workflow.run.run_allocation import granted_nodes, to_event
-from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, drop_data, droppable, units_behind
+from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, droppable, units_behind
 from workflow.run.state.events import (
     Cleaned,
     Clock,
@@ -90,6 +92,8 @@ if TYPE_CHECKING:
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5
+# How long the guards of other nodes may take to see that the run has ended, and to remove its spools.
+FREE_S = 15.0
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
 
@@ -172,8 +176,11 @@ class RunLoop:
         self.requests = ControlRequests(run_dir)
         self.asked = -math.inf
         # Streams whose spools keep the newest steps only, and when they are looked at again.
-        self.limited = [stream for stream in plan.streams if stream.drops]
+        done = () if plan.part is None else plan.part.finished
+        self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
+        self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
+        self.asked_to_drop: dict[str, int] = {}  # file on another node → the step before which its data are freed
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
         if self.prover is not None:
@@ -200,6 +207,8 @@ class RunLoop:
         # A record for readers: a disk that is full ends no run.
         with contextlib.suppress(OSError):
             (self.run_dir / ALLOCATION_FILE).write_text(self.allocation.to_json())
+            if self.has_spools_on_nodes:
+                write_request(self.run_dir, Request())
         now = self.clock.now()
         begin = RunStarted(
             now,
@@ -241,6 +250,7 @@ class RunLoop:
                 self.prover.close()
             if self.guards is not None:
                 self.guards.close()
+            remove_links(self.run_dir)  # the guards needed them
             self.log.close()
 
     def take_events(self) -> bool:
@@ -442,10 +452,18 @@ class RunLoop:
             try:
                 spool = self.plan.stream(stream.spool)
                 before = self.plan.stage(spool.writer).end(spool.name, "write").before
-                drop_data(Path(spool.path), end - before)
+                self.free(Path(spool.path), end - before)
             except OSError as error:
                 self.limited.remove(stream)
                 self.events.append(SpoolGrows(self.clock.now(), stream.name, error.strerror or str(error)))
+
+    def free(self, file: Path, step: int) -> None:
+        """Free the data of the steps before this one, or let the node that has the file do it. Raises OSError."""
+        if file.is_symlink() and not file.exists():
+            self.asked_to_drop[file.name] = step
+            write_request(self.run_dir, Request(self.asked_to_drop))
+        else:
+            drop_data(file, step)
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
         """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
@@ -508,8 +526,16 @@ class RunLoop:
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
             self.events.append(self.kill_evidence(since, stage, ending))
-        note = ending.note or ("" if succeeded else full_disk_note(self.run_dir))
+        note = ending.note or ("" if succeeded else self.full_disk_note(stage))
         self.events.append(StageExited(since, stage, ending.code, ending.signal, note, alive, dying, ending.cpu_s))
+
+    def full_disk_note(self, stage: str) -> str:
+        """What to say of a failure while a disk is full to which this stage writes."""
+        if note := full_disk_note(self.run_dir):
+            return note
+        ends = [end for end in self.plan.stage(stage).ends if end.on_node]
+        notes = (full_disk_note(Path(end.path), full_place_text(Path(end.path), end.stream)) for end in ends)
+        return next(filter(None, notes), "")
 
     def remove_profiles(self, stage: str) -> None:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
@@ -551,6 +577,8 @@ class RunLoop:
         reasons = [verdict.reason]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
+        if not self.free_nodes():
+            reasons.append("what spools have on other nodes may be left there: their guards do not answer")
         cleaned: list[str] = []
         try:
             if self.plan.part is not None:
@@ -569,6 +597,15 @@ class RunLoop:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)
         self.events.append(dataclasses.replace(verdict, t=now, reason=reason))
+
+    def free_nodes(self) -> bool:
+        """Let the guards remove what spools have on other nodes. Returns whether nothing can be left there."""
+        on_others = [link for link in links(self.run_dir) if not link.exists()] if self.has_spools_on_nodes else []
+        if not on_others or self.guards is None:
+            return True
+        with contextlib.suppress(OSError):
+            write_request(self.run_dir, Request(self.asked_to_drop, ended=True))
+        return self.guards.wait_for_end(FREE_S)
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

@@ -1,16 +1,10 @@
-"""Spools that keep the newest steps of a stream only: which steps are dropped, and how their disk space is freed.
+"""Spools that keep the newest steps of a stream only: which steps are dropped. Pure.
 
-The data of old steps become a hole in the file of the spool. Its metadata stay, so that a reader still finds the steps
-that follow by their numbers, and reads over the others without their data.
+How their disk space is freed: `workflow.formats.bp_holes`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-from pathlib import Path
-
-from workflow.formats.bp_index import data_begins
 from workflow.plan.plan_model import StreamPlan
 from workflow.run.state.run_state import RunState
 
@@ -20,8 +14,6 @@ LOOK_S = 2.0
 LOOK_SHARE = 20.0
 # Of what is kept: fewer steps are not worth a look at the index.
 _SHARE = 0.25
-# linux/falloc.h
-_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 
 def droppable(state: RunState, stream: StreamPlan) -> int:
@@ -41,22 +33,3 @@ def units_behind(state: RunState, stream: StreamPlan) -> list[list[str]]:
     """The stages that go on together, of each restart in which one that reads this stream would read it again. Pure."""
     rules = [stage.restart for stage in state.plan.stages if stage.restart is not None]
     return [list(rule.stages) for rule in rules if {*rule.stages} & {*stream.readers}]
-
-
-def drop_data(folder: Path, step: int) -> None:
-    """Free the disk space of the data of the steps before this one, in a BP5 directory.
-
-    Raises OSError where the file system cannot free a part of a file.
-    """
-    for name, end in data_begins(folder, step).items():
-        punch_hole(folder / name, end)
-
-
-def punch_hole(path: Path, end: int) -> None:
-    """Make a hole of the first bytes of a file, of which the size stays (fallocate(2) of Linux). Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    mode, begin, length = _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(end)
-    with path.open("r+b") as file:
-        if end and libc.fallocate64(file.fileno(), mode, begin, length) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(path))

@@ -14,6 +14,7 @@ from workflow.formatting import plural
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec, Tap
+from workflow.spec.models.stage_policies import SpoolPlace
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
@@ -188,6 +189,11 @@ def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
 def spool_limit(stream: StreamSpec) -> tuple[int | None, int | None]:
     """The least number of steps, and the least size, that the spool of a stream keeps; None, None: all steps."""
     return (None, None) if stream.spool is None else (stream.spool.steps, stream.spool.bytes)
+
+
+def spool_place(stream: StreamSpec) -> SpoolPlace:
+    """Where the file of a stream's spool is."""
+    return "shared" if stream.spool is None else stream.spool.where
 
 
 def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:

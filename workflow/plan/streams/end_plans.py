@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from workflow.engines import EngineTraits
+from workflow.formats.node_folder import OnNode
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
@@ -35,7 +36,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.references import has_spool, spool_limit, spool_name
+from workflow.spec.references import has_spool, spool_limit, spool_name, spool_place
 from workflow.sst_transports import TRANSPORTS
 
 # A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where a spool has the
@@ -55,6 +56,8 @@ class StreamDecisions(NamedTuple):
     transport: TransportChoice | None
     pauses_s: Mapping[str, float]
     """Stage of the pipeline → how long it may be away because it is started again."""
+    on_node: OnNode = ""
+    """Of a spool: where on its node the file is."""
 
     def pause_s(self, port: StagePort) -> float:
         """How long a reader may have to wait for others, which wait for one that is started again; 0: none is. How long
@@ -153,6 +156,7 @@ def _to_end(
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
         silence_s=SILENT_READER_S if port.side == "write" and has_spool(stream.spec, stream.engine) else None,
+        on_node=decided.on_node if port.side == "write" else "",
     )
 
 
@@ -179,6 +183,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool=spool_name(stream.name) if spooled else "",
         spool_steps=steps if spooled else None,
         spool_bytes=size if spooled else None,
+        spool_where=spool_place(stream.spec) if spooled else "shared",
     )
 
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from workflow.engines import DEFAULT_VIA, KEPT_VIA
+from workflow.formats.node_folder import OnNode
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.component_files import complete_parameters
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
+from workflow.spec.models.pipeline import OutputPolicy, PipelineSpec, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import Origins, WrittenKey
 from workflow.spec.references import (
     RELAY,
@@ -30,6 +31,7 @@ from workflow.spec.references import (
     relayed_taps,
     spool_limit,
     spool_name,
+    spool_place,
     spooled_streams,
 )
 
@@ -143,10 +145,12 @@ def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing)
     The file is a stream without readers: stages that are started again read from it.
     """
     spool, asked, readers = spool_name(name), f"streams.{name}.spool", [*stream.readers]
-    growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace()))
+    # What is on a node can be read there only.
+    beside = None if spool_place(stream) == "shared" else _reader_behind(stream, loaded.spec)
+    growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace(share=beside)))
     growing.parameters[spool] = _relay_parameters(loaded, [])
-    # What has lost its first steps is of no use after the run.
-    whole = spool_limit(stream) == (None, None)
+    # What has lost its first steps is of no use after the run, and what is on a node is not found again.
+    whole = spool_limit(stream) == (None, None) and spool_place(stream) == "shared"
     kept = StreamSpec(from_=spool, to=spool, via=KEPT_VIA, coupling="live", keep=whole, **_given(stream, "step_size"))
     growing.streams[spool] = kept.model_copy(update={"to": []})
     growing.engines[spool] = loaded.presets[KEPT_VIA]
@@ -157,6 +161,13 @@ def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing)
         f"streams.{name}.to[{len(readers)}]": WrittenKey(asked, below=False),
     }
     return stream.model_copy(update={"to": [*readers, spool]})
+
+
+def _reader_behind(stream: StreamSpec, spec: PipelineSpec) -> str | None:
+    """The stage on whose nodes the spool of a stream is: the first reader that is started again, or else the first."""
+    readers = [name for end in stream.readers if (name := end.partition(".")[0]) in spec.stages]
+    again = [name for name in readers if spec.stages[name].on_failure.do == "restart"]
+    return next(iter([*again, *readers]), None)
 
 
 def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing: _Growing) -> None:
@@ -235,6 +246,15 @@ def _every(stream: str, pipeline: CompletePipeline) -> int:
     if relay is None or relay.role != "relay":
         return 1
     return streams[relay.stream].tap[stream].every
+
+
+def place_on_node(stream: str, pipeline: CompletePipeline) -> OnNode:
+    """Where on its node the file of a stream is; empty for all but the spools that are asked for there."""
+    stage = pipeline.implicit_stages.get(pipeline.spec.streams[stream].from_)
+    if stage is None or stage.role != "spool":
+        return ""
+    place = spool_place(pipeline.spec.streams[stage.stream])
+    return "" if place == "shared" else place
 
 
 def explain_implicit_stages(

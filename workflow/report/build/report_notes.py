@@ -8,6 +8,7 @@ from pathlib import PurePath
 from workflow.formats.metrics_lines import FULL_STEPS
 from workflow.formatting import duration, moment, part_text, plural, size
 from workflow.plan.plan_model import Plan
+from workflow.plan.streams.spool_places import spool_text
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
@@ -43,6 +44,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_uncounted(streams),
         *_empty(records, streams),
         *_bytes_of_readers(streams),
+        *_spools(records.plan),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),
         *_larger(streams),
@@ -83,6 +85,16 @@ def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
     """Streams that a program opened and closed without a step: seldom what was meant."""
     finished = records.state.finished is not None
     return [f"stream {each.name}: {each.writer} wrote no step" for each in streams if finished and each.steps == 0]
+
+
+def _spools(plan: Plan) -> list[str]:
+    """What was kept for restarts, where that is not all, or is not found after the run."""
+    return [
+        f"the spool of {stream.name} keeps {spool_text(stream)}; it is removed after the run, so that `wf resume` and "
+        "`wf replay` cannot use it"
+        for stream in plan.streams
+        if stream.spool and not stream.has_whole_spool
+    ]
 
 
 def _silences(records: Records) -> list[str]:

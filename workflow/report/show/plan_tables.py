@@ -26,6 +26,7 @@ from workflow.plan.plan_model import (
     StagePlan,
     StreamPlan,
 )
+from workflow.plan.streams.spool_places import spool_text
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.report_tables import engine_text, planned_expectation_table
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
@@ -43,14 +44,18 @@ PLAN_STAGE_COLUMNS: list[Column[StagePlan]] = [
     text_column("starts", lambda stage: start_text(stage), gives_way=3),
 ]
 
-PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
-    text_column("stream", lambda stream: stream.name),
-    text_column("from, to", lambda stream: f"{stream.writer} → {', '.join(stream.readers)}"),
-    text_column("engine", lambda stream: engine_text(stream)),
-    text_column("coupling", lambda stream: stream.coupling, gives_way=3),
-    prose_column("queue", lambda stream: queue_text(stream), gives_way=4),
-    text_column("path", lambda stream: path_text(stream), gives_way=2),
-]
+
+def plan_stream_columns(plan: Plan) -> list[Column[StreamPlan]]:
+    """The columns of the streams of this plan: of the file of a spool, what it keeps is said by the other stream."""
+    spooled = {each.spool: each for each in plan.streams if each.spool}
+    return [
+        text_column("stream", lambda stream: stream.name),
+        text_column("from, to", lambda stream: f"{stream.writer} → {', '.join(stream.readers)}"),
+        text_column("engine", lambda stream: engine_text(stream)),
+        text_column("coupling", lambda stream: stream.coupling, gives_way=3),
+        prose_column("queue", lambda stream: queue_text(stream, spooled.get(stream.name)), gives_way=4),
+        text_column("path", lambda stream: path_text(stream), gives_way=2),
+    ]
 
 
 class PlanParameterRow(NamedTuple):
@@ -260,8 +265,9 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
     if stage.restart.from_start:
         also = f", also by {' and '.join(stage.restart.sources)}" if stage.restart.sources else ""
         return FailureRow(stage.name, follows, f"{lost}: all steps are computed again{also}")
-    spools = [name for end in stage.ends if end.side == "read" and (name := plan.stream(end.stream).spool)]
-    kept = f" (steps from {', '.join(spools)})" if spools else ""
+    read = [plan.stream(end.stream) for end in stage.ends if end.side == "read"]
+    spools = [f"{stream.spool}: {spool_text(stream)}" for stream in read if stream.spool]
+    kept = f" (steps from {'; '.join(spools)})" if spools else ""
     if sources := stage.restart.sources:
         time = f"time: what {' and '.join(sources)} had done since then is computed again"
         lost = time if lost == "nothing" else f"{lost}, and {time}"
@@ -294,7 +300,7 @@ def plan_stream_table(plan: Plan) -> Table:
     """How the stages will be connected; the variables where units of some are known."""
     units = {each.name: units_text(plan, each.name) for each in plan.streams}
     own: Column[StreamPlan] = prose_column("units", lambda stream: units[stream.name] or NOTHING, gives_way=1)
-    return make_table([*PLAN_STREAM_COLUMNS, *([own] if any(units.values()) else [])], plan.streams)
+    return make_table([*plan_stream_columns(plan), *([own] if any(units.values()) else [])], plan.streams)
 
 
 def units_text(plan: Plan, stream: str) -> str:
@@ -390,9 +396,10 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
     return lines
 
 
-def queue_text(stream: StreamPlan) -> str:
-    """`2, block when full, up to 4.80 MB`."""
-    parts = [f"{stream.queue.limit}, {stream.queue.when_full} when full" if stream.queue else "all steps on disk"]
+def queue_text(stream: StreamPlan, spooled: StreamPlan | None) -> str:
+    """`2, block when full, up to 4.80 MB`. `spooled`: the stream whose spool this one is."""
+    held = "all steps on disk" if spooled is None else spool_text(spooled)
+    parts = [f"{stream.queue.limit}, {stream.queue.when_full} when full" if stream.queue else held]
     parts += [f"up to {size(stream.queue_memory)}"] if stream.queue_memory else []
     each = " each step" if is_numbered(stream.path) else ""
     parts += [f"{plural(stream.subfiles, 'data file')}{each}"] if stream.subfiles else []

@@ -11,7 +11,9 @@ a file that was replaced is found by its name again.
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
 
-It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
+It ends with the run, by SIGTERM, when no process of the run is left on its node. Where the run has spools on nodes,
+RUN_DIR/spools.json says that the run has ended: some launchers pass on no SIGTERM. Each guard then removes the spools
+that are on its node. Only the standard library.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
+from workflow.formats.bp_holes import drop_data
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import BEAT_S, ENDED_FILE, LEASE_FILE, SILENCE_S
+from workflow.formats.node_folder import has_requests, links, read_request, remove_here
 from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import STAGE_VARIABLE
 from workflow.replace_file import replace_file
@@ -202,6 +206,44 @@ class _EndRequest:
         self.came = True
 
 
+class _SpoolKeeper(threading.Thread):
+    """Frees what spools on this node hold of old steps, as the supervisor asks, and removes the spools at the end.
+
+    A thread, because a file system that hangs must not silence the guard.
+    """
+
+    def __init__(self, run_dir: str) -> None:
+        super().__init__(name="spools", daemon=True)
+        self.problem = ""
+        self.ended = False
+        self._run_dir, self._known = run_dir, set[Path]()
+        self._dropped: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Look for ever."""
+        while True:
+            request = read_request(self._run_dir)
+            self._known |= {*links(self._run_dir).values()}
+            for name, first in request.first.items():
+                self._free(name, first)
+            self.ended = request.ended
+            time.sleep(LOOK_S)
+
+    def remove(self) -> None:
+        """Remove the spools: no process of the run uses them any more."""
+        remove_here(self._run_dir, list(self._known))
+
+    def _free(self, name: str, first: int) -> None:
+        file = Path(self._run_dir, "streams", name)
+        if first <= self._dropped.get(name, 0) or not file.exists():
+            return
+        self._dropped[name] = first
+        try:
+            drop_data(file, first)
+        except OSError as error:
+            self.problem = f"the spool {name} keeps all its steps: {error.strerror or error}"
+
+
 class _GuardOutput:
     """Standard output, which must never hold up the guard: what it does not take now waits, or is dropped."""
 
@@ -296,6 +338,9 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     files.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     files.has_looked.wait(_TURN_S)
+    spools = _SpoolKeeper(run_dir)
+    if has_requests(run_dir):
+        spools.start()
     pipe, told = _BeatPipe(), files.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
@@ -307,12 +352,17 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
             text = f"no heartbeat of the supervisor for {files.monitor.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
+            spools.remove()
             if job:
                 time.sleep(_OWN_END_S)
                 _end_job(Path(run_dir), files.monitor.silent_s, job, list(command))
             return 0
-        if asked.came and not find_members(run_dir):
+        if (asked.came or spools.ended) and not find_members(run_dir):
+            spools.remove()
             return 0
+        if spools.problem:
+            output.send(b"".join(to_lines(node, text=spools.problem)))
+            spools.problem = ""
         sees = files.monitor.sees_beats
         if sees is not None and sees != told:
             told = sees

@@ -101,6 +101,19 @@ class NodeGuards:
             with contextlib.suppress(OSError), (self._run_dir / ENDED_FILE).open("a", encoding="utf-8") as file:
                 file.write(f"{stage_file}\n")
 
+    def wait_for_end(self, within_s: float) -> bool:
+        """Wait until the guards have ended of themselves, on all nodes. Returns whether they have, or none is needed.
+        None is started again."""
+        self._starts = _STARTS
+        if self._request is None:
+            return True
+        if self._process is None:
+            return False
+        try:
+            return self._process.wait(within_s) == 0
+        except subprocess.TimeoutExpired:
+            return False
+
     def close(self) -> None:
         """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
         if self._process is not None:

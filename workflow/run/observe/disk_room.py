@@ -1,4 +1,7 @@
-"""Whether the disk of a run directory is full: then what a stage says of its failure may not be in its log."""
+"""Whether the disk of a run directory is full: then what a stage says of its failure may not be in its log.
+
+The memory or disk of a node that holds a spool can be full as well.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,17 @@ from pathlib import Path
 LEAST_BYTES = 1 << 16
 
 
-def full_disk_note(run_dir: Path) -> str:
-    """What to say of a failure while the disk is full; empty where it is not, or nobody can tell."""
+def full_disk_note(place: Path, what: str = "the disk of the run directory") -> str:
+    """What to say of a failure while the disk at this place is full; empty where it is not, or nobody can tell."""
     try:
-        found = os.statvfs(run_dir)
+        found = os.statvfs(place)
     except OSError:
         return ""
     blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-    return "no space is left on the disk of the run directory" if blocks * found.f_frsize < LEAST_BYTES else ""
+    return f"no space is left on {what}" if blocks * found.f_frsize < LEAST_BYTES else ""
+
+
+def full_place_text(file: Path, stream: str) -> str:
+    """Where a file is that a stage keeps on its node: `/dev/shm, which holds field-spool`."""
+    folder = Path(os.path.realpath(file)).parent.parent
+    return f"{folder}, which holds {stream}"

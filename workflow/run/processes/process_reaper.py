@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from workflow.formats.node_folder import remove_here
 from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import RUN_VARIABLE
 
@@ -173,8 +174,10 @@ def _exists(pid: int) -> bool:
 
 
 def end_run(run_dir: str, groups: Iterable[int]) -> None:
-    """Kill all that is left of a run whose supervisor has been killed, and write the verdict in its place."""
+    """Kill all that is left of a run whose supervisor has been killed, remove its spools that are on this node, and
+    write the verdict in its place."""
     end_members(run_dir, groups)
+    remove_here(run_dir)
     reason = "the supervisor was killed; its guard ended the stages"
     write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)), "supervisor_killed")
 

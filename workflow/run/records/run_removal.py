@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from workflow.formats.node_folder import folders_here
 from workflow.run.records.find_runs import known_runs
 from workflow.run.records.run_directory import LATEST, PLAN_FILE, RUNS, point_latest
 
@@ -110,6 +111,7 @@ def remove_run(run_dir: Path, listed: RunContents) -> str:
     """
     if changed := _since_listed(run_dir, listed):
         return changed
+    spool_folders = folders_here(run_dir)
     name = os.fsencode(run_dir.name)[:_LONGEST].decode(errors="ignore")
     away = run_dir.with_name(f".removed-{secrets.token_hex(4)}-{name}")
     try:
@@ -127,7 +129,11 @@ def remove_run(run_dir: Path, listed: RunContents) -> str:
             (away / PLAN_FILE).unlink()
     except OSError as error:
         changed = f"it cannot be removed: {error.strerror}"
-    return f"{changed}{_rename_back(away, run_dir)}" if changed else remove_rest(away)
+    if changed:
+        return f"{changed}{_rename_back(away, run_dir)}"
+    for folder in spool_folders:  # of a run that was killed together with its guard
+        shutil.rmtree(folder, ignore_errors=True)
+    return remove_rest(away)
 
 
 def _rename_back(away: Path, run_dir: Path) -> str:

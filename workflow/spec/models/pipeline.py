@@ -388,7 +388,8 @@ class StreamSpec(Spec):
         None,
         description="auto: a stage that wf adds receives all steps of a live stream and writes them to a BP5 file; a "
         "reader that is started again (`on_failure: restart`) goes on from there. `{keep: 64 steps}` keeps the newest "
-        "ones only. Files need no spool (default: none)",
+        "ones only; `{where: memory}`, or the word alone, keeps them in the memory of a node. Files need no spool "
+        "(default: none)",
     )
     parameters: dict[str, Scalar] = Field({}, description="engine parameters, checked against the engine's list")
     variables: dict[str, Variable] = Field({}, description="contract that both ends must meet")

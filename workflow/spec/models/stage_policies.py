@@ -34,13 +34,24 @@ def _to_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+# Where the file of a spool is: in the run directory, or on the node of the spool's stage.
+SpoolPlace = Literal["shared", "memory", "node"]
+
+
 class Spool(Spec):
-    """How much a spool keeps of a stream. `auto` keeps all steps."""
+    """How much a spool keeps of a stream, and where. `auto` keeps all steps in the run directory; `memory` and `node`
+    keep all of them there."""
 
     keep: Annotated[str, BeforeValidator(_to_text)] = Field(
+        "all",
         examples=["64 steps", "8 GiB", "all"],
         description="the newest steps, at least so many or so much; older ones are removed once every stage that may "
         "be started again has finished them, and the file is removed after the run",
+    )
+    where: SpoolPlace = Field(
+        "shared",
+        description="shared: the run directory; memory: /dev/shm of the node of its readers; node: $TMPDIR there, or "
+        "/tmp. What is on a node is gone after the run, and all readers that are started again must be there",
     )
 
     @field_validator("keep")
@@ -70,15 +81,16 @@ class Spool(Spec):
 
 
 def _spool_word(value: Any) -> Any:
-    """`auto` → a spool that keeps all."""
+    """`auto` → a spool that keeps all; `memory` and `node` → one that keeps all there."""
     if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f'expected `auto` or a mapping, got "{value}"; for example `{{keep: 64 steps}}`')
-        return {"keep": "all"}
+        if value not in ("auto", "memory", "node"):
+            words = "`auto`, `memory`, `node` or a mapping"
+            raise ValueError(f'expected {words}, got "{value}"; for example `{{keep: 64 steps}}`')
+        return {"where": "shared" if value == "auto" else value}
     return value
 
 
-SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), OrShort({"enum": ["auto"]})]
+SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), OrShort({"enum": ["auto", "memory", "node"]})]
 
 
 class Aggregation(Spec):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.distribution.boxes import Shape, volume
+from workflow.formats.node_folder import make_here
 from workflow.formats.stage_file import APPEND_AFTER, StreamEnd
 from workflow.formats.step_files import is_numbered, step_file, write_closed
 from workflow.stage import settings
@@ -54,6 +55,8 @@ class AdiosWriteEngine:
         self._numbered = is_numbered(end.path)
         self._engine: Any = None
         self._connections = Connections(end.silence_s)
+        if end.on_node:
+            _make_on_node(end)
         if self._numbered:
             # Variables, operators and attributes are those of the IO, which all files share.
             self._adios = make_adios(end)
@@ -180,3 +183,15 @@ class AdiosWriteEngine:
         if operator is not None:
             variable.AddOperation(operator.type, dict(operator.parameters))
         return variable
+
+
+def _make_on_node(end: StreamEnd) -> None:
+    """Make the folder of the run on this node, and the link at the path of the end."""
+    try:
+        make_here(Path(end.path), settings.current().run_dir, end.on_node)
+    except OSError as error:
+        where = "memory" if end.on_node == "memory" else "disk"
+        raise StageError(
+            f"stream {end.stream}: cannot be written to the {where} of this node: {error.filename}: {error.strerror}; "
+            "`where: shared` keeps it in the run directory"
+        ) from error

@@ -1,0 +1,132 @@
+"""Spools on a node: where they are placed, who can read them, and whether they fit into memory."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.planner import SITE, Planner, with_launcher
+from workflow.errors import SpecError
+from workflow.plan.plan_model import Plan
+from workflow.plan.streams.spool_places import spool_text
+from workflow.report.show.plan_tables import failure_table, plan_stream_table
+
+PIPELINE = """
+stages:
+  walk: {{component: walker, ranks: 2}}
+  count: {{component: tally, with: {{variable: position}}, on_failure: {do}, {place}}}
+  keep: {{component: keep}}
+{other}
+streams:
+  positions: {{from: walk, to: [count{readers}], spool: {spool}{more}}}
+  counts: {{from: count, to: keep, via: bp5}}
+"""
+CLUSTER = with_launcher("mpiexec", nodes=4)
+
+
+def text(
+    spool: str, *, do: str = "restart", place: str = "", more: str = "", readers: str = "", other: str = ""
+) -> str:
+    return PIPELINE.format(spool=spool, do=do, place=place, more=more, readers=readers, other=other)
+
+
+def advice(plan: Plan) -> list[str]:
+    return [each for each in plan.advice if each.startswith("streams.positions.spool")]
+
+
+@pytest.mark.parametrize("place", ["memory", "node"])
+def test_it_is_on_the_node_of_the_reader_that_is_started_again(place: str, plan_of: Planner) -> None:
+    plan = plan_of(text(f"{{where: {place}, keep: 4 steps}}"), site=CLUSTER)
+    count, spool = plan.stage("count"), plan.stage("positions-spool")
+    assert count.placement.nodes == spool.placement.nodes == [(1, 2)]
+    stream, file = plan.stream("positions"), plan.stream("positions-spool")
+    assert (stream.spool_where, stream.spool_steps, stream.has_whole_spool) == (place, 4, False)
+    assert (file.path, file.keep) == ("${{ run.dir }}/streams/positions-spool.bp", False)
+    assert spool.end("positions-spool", "write").on_node == place
+    assert spool.end("positions", "read").on_node == ""
+    assert advice(plan) == []
+
+
+@pytest.mark.parametrize(("word", "where", "keeps"), [("auto", "shared", True), ("memory", "memory", False)])
+def test_a_word_keeps_all_there(word: str, where: str, keeps: bool, plan_of: Planner) -> None:
+    plan = plan_of(text(word))
+    stream = plan.stream("positions")
+    assert (stream.spool_where, stream.drops, stream.has_whole_spool) == (where, False, keeps)
+    assert plan.stream("positions-spool").keep == keeps
+
+
+def test_a_spool_in_the_run_directory_is_what_it_was(plan_of: Planner) -> None:
+    assert plan_of(text("auto")).to_json() == plan_of(text("{where: shared}")).to_json()
+    assert "on_node" not in plan_of(text("auto")).to_json()
+
+
+@pytest.mark.parametrize(("place", "where"), [("memory", "in the memory of"), ("node", "on the disk of")])
+def test_a_reader_on_two_nodes_is_refused(place: str, where: str, plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(text(place, place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
+    said = str(caught.value)
+    assert f"count is on nodes 1-2, and its steps are kept {where} node 1: it could not read them" in said
+    assert "where: shared" in str(caught.value.problems[0].hint)
+    plan_of(text("auto", place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
+
+
+def test_two_readers_that_are_started_again_must_be_on_one_node(plan_of: Planner) -> None:
+    also = "  also: {component: keep, with: {path: also.bp}, on_failure: restart, place: {nodes: 1, cores_per_rank: 1}}"
+    apart = text("memory", readers=", also", other=also)
+    with pytest.raises(SpecError, match=re.escape("also is on node 2, and its steps are kept in the memory of node 1")):
+        plan_of(apart, site=CLUSTER)
+    # On a machine of one node all is there.
+    plan_of(apart)
+
+
+def test_what_nobody_reads_is_said(plan_of: Planner) -> None:
+    (said,) = advice(plan_of(text("{where: memory, keep: 4 steps}", do="stop")))
+    assert "nobody reads what it keeps" in said
+
+
+def test_a_launcher_without_guards_has_no_spools_on_several_nodes(plan_of: Planner) -> None:
+    flux = with_launcher("flux", nodes=4)
+    with pytest.raises(SpecError, match="nobody would remove it: launcher flux"):
+        plan_of(text("{where: node, keep: 4 steps}"), site=flux)
+    plan_of(text("{where: node, keep: 4 steps}"), site=with_launcher("flux"))
+
+
+# The nodes of SITE have 8 GiB.
+def test_what_does_not_fit_into_memory_is_refused(plan_of: Planner) -> None:
+    with pytest.raises(SpecError, match=re.escape("it keeps 9.66 GB in memory; a node of site test has 8.59 GB")):
+        plan_of(text("{where: memory, keep: 9 GiB}"))
+    with pytest.raises(SpecError, match=re.escape("it keeps 10 steps × 1.07 GB = 10.7 GB in memory")):
+        plan_of(text("{where: memory, keep: 10 steps}", more=", step_size: 1 GiB"))
+    plan_of(text("{where: node, keep: 9 GiB}"))
+
+
+def test_more_than_half_of_memory_is_said(plan_of: Planner) -> None:
+    (said,) = advice(plan_of(text("{where: memory, keep: 5 GiB}")))
+    assert "5.37 GB in memory" in said and "/dev/shm takes no more than half" in said
+    assert advice(plan_of(text("{where: memory, keep: 4 GiB}"))) == []
+
+
+def test_that_all_steps_stay_in_memory_is_said(plan_of: Planner) -> None:
+    (said,) = advice(plan_of(text("memory")))
+    assert "all steps stay in the memory of a node until the run has ended" in said
+    assert advice(plan_of(text("node"))) == []
+
+
+@pytest.mark.parametrize(
+    ("spool", "said"),
+    [
+        ("auto", "all steps, in the run directory"),
+        ("{keep: 64 steps}", "the newest 64 steps, in the run directory"),
+        ("{keep: 8 GiB}", "the newest 8.59 GB, in the run directory"),
+        ("{keep: 1 step, where: memory}", "the newest 1 step, in memory"),
+        ("node", "all steps, on a node's disk"),
+    ],
+)
+def test_the_tables_name_how_much_is_kept_and_where(spool: str, said: str, plan_of: Planner) -> None:
+    plan = plan_of(text(spool, more=", queue: {limit: 1}"), site=SITE.model_copy(update={"memory_per_node": 2**40}))
+    assert spool_text(plan.stream("positions")) == said
+    rows = {row[0]: row for row in plan_stream_table(plan).rows}
+    assert said in " ".join(rows["positions-spool"])
+    failures = {row[0]: row for row in failure_table(plan).rows}
+    assert f"(steps from positions-spool: {said})" in failures["count"][1]

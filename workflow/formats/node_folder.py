@@ -1,0 +1,140 @@
+"""The folder that a run has on one node, outside of its own directory: in memory, or on the node's disk.
+
+A file there is known by a link in `streams` of the run directory, at the path that the plan gives it. Only the node
+that has the folder can read it by the link. Whoever ends the run finds by the link what is to be removed; the name of
+the folder is made from the path of the run directory, so that nobody takes the folder of another run for it.
+
+The guards of a run import this module where only the standard library can be found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from workflow.formats.read_json import read_json
+from workflow.replace_file import replace_file
+
+OnNode = Literal["", "memory", "node"]
+MEMORY = Path("/dev/shm")
+_STREAMS = "streams"
+
+
+def folder_name(run_dir: str | Path) -> str:
+    """The name of the folder of a run, however the path of its directory is written."""
+    path = os.path.realpath(run_dir)
+    digest = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+    return f"wf-{os.getuid()}-{digest}"
+
+
+def root_here(place: OnNode) -> Path:
+    """Where such folders are on this node: in memory, or in $TMPDIR."""
+    return MEMORY if place == "memory" else Path(os.environ.get("TMPDIR") or "/tmp")
+
+
+def make_here(link: Path, run_dir: str | Path, place: OnNode) -> None:
+    """Make the folder of a run on this node, in it the directory of a BP file, and the link by which it is known.
+
+    Raises OSError, also where a file is at the path of the link, or the folder belongs to another user.
+    """
+    folder = root_here(place) / folder_name(run_dir)
+    # The link first: whoever ends the run finds what is to be removed, whenever this process is killed.
+    try:
+        link.symlink_to(folder / link.name)
+    except FileExistsError:
+        if not link.is_symlink():
+            raise
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_own(folder):
+        raise FileExistsError(17, "belongs to another user", str(folder))
+    (folder / link.name).mkdir(exist_ok=True)
+
+
+def links(run_dir: str | Path) -> dict[Path, Path]:
+    """Link in the run directory → the folder of this run to which it leads, on whatever node."""
+    name, found = folder_name(run_dir), {}
+    with contextlib.suppress(OSError), os.scandir(Path(run_dir, _STREAMS)) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                folder = Path(entry.path).readlink().parent
+                if folder.name == name:
+                    found[Path(entry.path)] = folder
+    return found
+
+
+def folders_here(run_dir: str | Path, known: Iterable[Path] = ()) -> set[Path]:
+    """The folders of a run that are on this node. `known`: folders that links have led to."""
+    name = folder_name(run_dir)
+    usual = [root_here(place) / name for place in ("memory", "node")]
+    places = {*usual, *links(run_dir).values(), *known}
+    return {folder for folder in places if folder.name == name and _is_own(folder)}
+
+
+def remove_here(run_dir: str | Path, known: Iterable[Path] = ()) -> list[Path]:
+    """Remove the folders of a run that are on this node, and the links to them, which are returned. No stage of the run
+    may run any more. `known`: folders that links have led to."""
+    here = folders_here(run_dir, known)
+    for folder in here:
+        shutil.rmtree(folder, ignore_errors=True)
+    gone = [link for link, folder in links(run_dir).items() if folder in here and not folder.exists()]
+    for link in gone:
+        with contextlib.suppress(OSError):
+            link.unlink(missing_ok=True)
+    return sorted(gone)
+
+
+def remove_links(run_dir: str | Path) -> None:
+    """Remove the links to folders on other nodes, whose guards have removed them, and what the guards were asked."""
+    for path in (*links(run_dir), Path(run_dir, REQUEST_FILE)):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether this is a directory of this user, and not a link to one: anybody may write beside it."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+# The supervisor cannot free what is on another node: it asks the guard there, by a file that is there before the guards
+# are. They open it anew each time, as they open the lease: a file system of many nodes may hide new names for a while.
+
+REQUEST_FILE = "spools.json"
+
+
+class Request(NamedTuple):
+    """What the guards are asked. `first`: name of a BP file → the step before which its data are to be freed. `ended`:
+    no stage runs any more, and all is to be removed."""
+
+    first: Mapping[str, int] = {}
+    ended: bool = False
+
+
+def write_request(run_dir: str | Path, request: Request) -> None:
+    """Ask the guards. Raises OSError."""
+    replace_file(Path(run_dir, REQUEST_FILE), json.dumps(request._asdict()).encode())
+
+
+def has_requests(run_dir: str | Path) -> bool:
+    """Whether the guards of this run are asked for anything."""
+    return Path(run_dir, REQUEST_FILE).exists()
+
+
+def read_request(run_dir: str | Path) -> Request:
+    """What they are asked; nothing where the file is not there, or cannot be read."""
+    try:
+        data = read_json(Path(run_dir, REQUEST_FILE).read_bytes())
+        return Request({str(name): int(step) for name, step in data["first"].items()}, bool(data["ended"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Request()

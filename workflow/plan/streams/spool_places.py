@@ -1,0 +1,121 @@
+"""Spools in the memory or on the disk of a node: who could read them, and whether they fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from workflow.formatting import plural, size
+from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.plan_notes import Notes, Problems
+from workflow.plan.streams.queue import MUCH
+from workflow.site.site_model import Site
+
+_WHERE = {"shared": "in the run directory", "memory": "in memory", "node": "on a node's disk"}
+_SHARED = "keep it in the run directory: `where: shared`"
+
+
+def spool_text(stream: StreamPlan) -> str:
+    """What the spool of a stream keeps, and where: `the newest 64 steps, in memory`."""
+    amount = "all steps"
+    if stream.spool_steps is not None:
+        amount = f"the newest {plural(stream.spool_steps, 'step')}"
+    elif stream.spool_bytes is not None:
+        amount = f"the newest {size(stream.spool_bytes)}"
+    return f"{amount}, {_WHERE[stream.spool_where]}"
+
+
+def check_spool_places(stages: Sequence[StagePlan], streams: Sequence[StreamPlan], site: Site, notes: Notes) -> None:
+    """Notes spools on a node that a stage could not read when it is started again, or that do not fit."""
+    by_name = {stage.name: stage for stage in stages}
+    on_nodes = [stream for stream in streams if stream.spool_where != "shared"]
+    for stream in on_nodes:
+        _check_readers(stream, by_name, notes)
+        _check_guards(stream, stages, site, notes.problems)
+    _check_memory([stream for stream in on_nodes if stream.spool_where == "memory"], by_name, site, notes)
+
+
+def readers_behind(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> list[str]:
+    """The stages that read the spool of a stream when they are started again."""
+    rules = [stage.restart for stage in stages.values() if stage.restart is not None]
+    again = {name for rule in rules if stream.writer not in rule.stages for name in rule.stages}
+    return [name for name in stream.readers if name in again]
+
+
+def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
+    """Only the node that has the spool can read it."""
+    key, readers, here = f"streams.{stream.name}.spool", readers_behind(stream, stages), stages[stream.spool].placement
+    if not readers:
+        notes.advise(
+            f"{key}: nobody reads what it keeps: no reader of {stream.name} is started again (`on_failure: restart`), "
+            "and after the run it is gone"
+        )
+    for name in readers:
+        nodes = stages[name].placement.nodes
+        if nodes != here.nodes:
+            part = "in the memory of" if stream.spool_where == "memory" else "on the disk of"
+            text = f"{name} is on {_nodes_text(nodes)}, and its steps are kept {part} {_nodes_text(here.nodes)}"
+            notes.problems.add(key, f"{text}: it could not read them when it is started again", _SHARED)
+
+
+def _nodes_text(nodes: Sequence[tuple[int, int]]) -> str:
+    """`node 0`, or `nodes 0-3`."""
+    spans = [str(first) if end - first == 1 else f"{first}-{end - 1}" for first, end in nodes]
+    many = len(spans) > 1 or nodes[0][1] - nodes[0][0] > 1
+    return f"node{'s' if many else ''} {', '.join(spans)}"
+
+
+def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, problems: Problems) -> None:
+    """What is on another node than the supervisor's, its guard there removes."""
+    several = max(end for stage in stages for _, end in stage.placement.nodes) > 1
+    if several and not LAUNCHERS[site.launcher].shares_cores:
+        text = (
+            f"on several nodes, nobody would remove it: launcher {site.launcher} has no place for wf's guard of a node"
+        )
+        problems.add(f"streams.{stream.name}.spool", text, _SHARED)
+
+
+class _Held(NamedTuple):
+    """What a spool holds in memory, as far as that is known."""
+
+    stream: StreamPlan
+    node: int
+    bytes: int | None
+    why: str
+
+
+def _held(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> _Held:
+    node = stages[stream.spool].placement.nodes[0][0]
+    if stream.spool_bytes is not None:
+        return _Held(stream, node, stream.spool_bytes, "")
+    ends = [end for end in stages[stream.writer].ends if end.stream == stream.name and end.side == "write"]
+    steps = stream.spool_steps if stream.drops else next((end.steps for end in ends), None)
+    if steps is None or stream.step_size is None:
+        return _Held(stream, node, None, "")
+    return _Held(stream, node, steps * stream.step_size, f"{plural(steps, 'step')} × {size(stream.step_size)} = ")
+
+
+def _check_memory(streams: Sequence[StreamPlan], stages: Mapping[str, StagePlan], site: Site, notes: Notes) -> None:
+    held, room = [_held(stream, stages) for stream in streams], site.memory_per_node
+    for each in held:
+        if not each.stream.drops:
+            much = "" if each.bytes is None else f", {each.why}{size(each.bytes)}"
+            notes.advise(
+                f"streams.{each.stream.name}.spool: all steps stay in the memory of a node until the run has "
+                f"ended{much}: `keep: 64 steps` keeps the newest ones"
+            )
+    for node in sorted({each.node for each in held}):
+        here = [each for each in held if each.node == node and each.bytes is not None]
+        total = sum(each.bytes or 0 for each in here)
+        biggest = max(here, key=lambda each: each.bytes or 0, default=None)
+        if biggest is None or total <= MUCH * room:
+            continue
+        key = f"streams.{biggest.stream.name}.spool"
+        others = f", with other spools {size(total)}" if len(here) > 1 else ""
+        text = f"it keeps {biggest.why}{size(biggest.bytes or 0)} in memory{others}; "
+        text += f"a node of site {site.site} has {size(room)}"
+        if total > room:
+            notes.problems.add(key, text, f"keep less, `keep: 64 steps`, or {_SHARED}")
+        else:
+            notes.advise(f"{key}: {text}, and /dev/shm takes no more than half of it where nobody has changed that")
