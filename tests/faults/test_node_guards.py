@@ -19,7 +19,10 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
-from workflow.formats.node_folder import Request, folders_here, make_here, remove_here, write_request
+from workflow.formats.guard_requests import Request, write_request
+from workflow.formats.node_folder import folders_here, make_here, remove_here
+from workflow.formats.run_variables import STAGE_VARIABLE
+from workflow.formats.stage_file import STAGE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
@@ -193,6 +196,25 @@ def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
     assert guard.process.returncode == 0
 
 
+def test_guard_ends_an_attempt_of_a_stage_that_the_supervisor_names(run_dir: Path, processes: StageProcesses) -> None:
+    """A launcher that was killed has left it; the next attempt, in a folder of its own, lives."""
+    folder, nothing = run_dir / "stages/keep", Request()
+    write_request(run_dir, nothing)
+    guard = Guarded(run_dir)
+    try:
+        start_sleeper(processes, run_dir)
+        (folder / "attempt-2").mkdir()
+        (folder / "attempt-2" / STAGE_FILE).write_bytes((folder / STAGE_FILE).read_bytes())
+        again = ProcessSpec("again", SLEEPER, folder / "attempt-2", str(folder), "none")
+        processes.start(again)
+        write_request(run_dir, nothing._replace(stages=[str(folder / STAGE_FILE)]))
+        wait_until(lambda: not find_members(str(folder / STAGE_FILE), by=STAGE_VARIABLE), "the end of the attempt")
+        assert find_members(str(folder / "attempt-2" / STAGE_FILE), by=STAGE_VARIABLE)
+        assert guard.process.poll() is None
+    finally:
+        guard.close()
+
+
 def write_spool(run_dir: Path) -> Path:
     """As the stage of a spool does on its node: six steps of 2 MB in memory."""
     link = run_dir / "streams/field-spool.bp"
@@ -210,7 +232,7 @@ def test_guard_frees_what_the_supervisor_asks_for_and_removes_the_spool_at_the_e
     try:
         data = write_spool(run_dir) / "data.0"
         whole = data.stat().st_blocks
-        write_request(run_dir, Request({data.parent.name: 4}))
+        write_request(run_dir, Request(first={data.parent.name: 4}))
         wait_until(lambda: data.stat().st_blocks < whole / 2, "the data of four of six steps to be freed")
         assert folders_here(run_dir)
         if how == "SIGTERM":

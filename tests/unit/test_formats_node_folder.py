@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 
 from workflow.formats import node_folder
+from workflow.formats.guard_requests import REQUEST_FILE, Request, read_request, write_request
 from workflow.formats.node_folder import (
-    REQUEST_FILE,
-    Request,
     folder_name,
     folders_here,
     links,
     make_here,
-    read_request,
     remove_here,
     remove_links,
-    write_request,
 )
 
 
@@ -168,15 +165,17 @@ def elsewhere(disk: Path, run_dir: Path, link: Path) -> Iterator[Path]:
 def test_the_link_to_another_node_stays_until_its_guard_has_ended(elsewhere: Path, run_dir: Path) -> None:
     assert remove_here(run_dir) == []
     assert elsewhere.is_symlink()
-    write_request(run_dir, Request())
     remove_links(run_dir)
     assert list((run_dir / "streams").iterdir()) == []
     assert [path.name for path in run_dir.iterdir()] == ["streams"]
 
 
 def test_what_a_guard_is_asked(run_dir: Path) -> None:
-    assert read_request(run_dir) == Request({}, ended=False)
-    for request in (Request({"a.bp": 12}), Request({"a.bp": 40, "b.bp": 1}, ended=True)):
+    assert read_request(run_dir) == Request()
+    for request in (
+        Request(first={"a.bp": 12}),
+        Request(["/r/stages/a/stage.json"], {"a.bp": 40, "b.bp": 1}, ended=True),
+    ):
         write_request(run_dir, request)
         assert read_request(run_dir) == request
 

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-from workflow.formats.read_json import read_json
-from workflow.replace_file import replace_file
+from typing import Literal
 
 OnNode = Literal["", "memory", "node"]
 MEMORY = Path("/dev/shm")
@@ -92,8 +88,8 @@ def remove_here(run_dir: str | Path, known: Iterable[Path] = ()) -> list[Path]:
 
 
 def remove_links(run_dir: str | Path) -> None:
-    """Remove the links to folders on other nodes, whose guards have removed them, and what the guards were asked."""
-    for path in (*links(run_dir), Path(run_dir, REQUEST_FILE)):
+    """Remove the links to folders on other nodes, whose guards have removed them."""
+    for path in links(run_dir):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
@@ -105,36 +101,3 @@ def _is_own(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-
-
-# The supervisor cannot free what is on another node: it asks the guard there, by a file that is there before the guards
-# are. They open it anew each time, as they open the lease: a file system of many nodes may hide new names for a while.
-
-REQUEST_FILE = "spools.json"
-
-
-class Request(NamedTuple):
-    """What the guards are asked. `first`: name of a BP file → the step before which its data are to be freed. `ended`:
-    no stage runs any more, and all is to be removed."""
-
-    first: Mapping[str, int] = {}
-    ended: bool = False
-
-
-def write_request(run_dir: str | Path, request: Request) -> None:
-    """Ask the guards. Raises OSError."""
-    replace_file(Path(run_dir, REQUEST_FILE), json.dumps(request._asdict()).encode())
-
-
-def has_requests(run_dir: str | Path) -> bool:
-    """Whether the guards of this run are asked for anything."""
-    return Path(run_dir, REQUEST_FILE).exists()
-
-
-def read_request(run_dir: str | Path) -> Request:
-    """What they are asked; nothing where the file is not there, or cannot be read."""
-    try:
-        data = read_json(Path(run_dir, REQUEST_FILE).read_bytes())
-        return Request({str(name): int(step) for name, step in data["first"].items()}, bool(data["ended"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return Request()

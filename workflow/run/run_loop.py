@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.bp_holes import drop_data
-from workflow.formats.node_folder import Request, links, remove_links, write_request
+from workflow.formats.node_folder import links, remove_links
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
@@ -180,7 +180,6 @@ class RunLoop:
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
-        self.asked_to_drop: dict[str, int] = {}  # file on another node → the step before which its data are freed
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
         if self.prover is not None:
@@ -207,8 +206,6 @@ class RunLoop:
         # A record for readers: a disk that is full ends no run.
         with contextlib.suppress(OSError):
             (self.run_dir / ALLOCATION_FILE).write_text(self.allocation.to_json())
-            if self.has_spools_on_nodes:
-                write_request(self.run_dir, Request())
         now = self.clock.now()
         begin = RunStarted(
             now,
@@ -459,9 +456,8 @@ class RunLoop:
 
     def free(self, file: Path, step: int) -> None:
         """Free the data of the steps before this one, or let the node that has the file do it. Raises OSError."""
-        if file.is_symlink() and not file.exists():
-            self.asked_to_drop[file.name] = step
-            write_request(self.run_dir, Request(self.asked_to_drop))
+        if self.guards is not None and file.is_symlink() and not file.exists():
+            self.guards.free(file.name, step)
         else:
             drop_data(file, step)
 
@@ -601,11 +597,7 @@ class RunLoop:
     def free_nodes(self) -> bool:
         """Let the guards remove what spools have on other nodes. Returns whether nothing can be left there."""
         on_others = [link for link in links(self.run_dir) if not link.exists()] if self.has_spools_on_nodes else []
-        if not on_others or self.guards is None:
-            return True
-        with contextlib.suppress(OSError):
-            write_request(self.run_dir, Request(self.asked_to_drop, ended=True))
-        return self.guards.wait_for_end(FREE_S)
+        return not on_others or self.guards is None or self.guards.end_run(FREE_S)
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

@@ -4,16 +4,15 @@
 
 It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
 counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
-pass on what the supervisor writes. It ends a stage that RUN_DIR/ended_stages names: a launcher that was killed leaves
-its ranks behind. The files are opened anew each time: an NFS client then asks the server, as it does for no `stat`, and
-a file that was replaced is found by its name again.
+pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
+server, as it does for no `stat`, and a file that was replaced is found by its name again.
 
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
 
-It ends with the run, by SIGTERM, when no process of the run is left on its node. Where the run has spools on nodes,
-RUN_DIR/spools.json says that the run has ended: some launchers pass on no SIGTERM. Each guard then removes the spools
-that are on its node. Only the standard library.
+It does what RUN_DIR/guard_requests.json asks (`formats.guard_requests`): a launcher that was killed leaves its ranks
+behind, and spools may be on the node. It ends with the run: by SIGTERM, which some launchers do not pass on, or
+when that file says so, when no process of the run is left on its node. Only the standard library.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.bp_holes import drop_data
+from workflow.formats.guard_requests import has_requests, read_request
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
-from workflow.formats.lease_file import BEAT_S, ENDED_FILE, LEASE_FILE, SILENCE_S
-from workflow.formats.node_folder import has_requests, links, read_request, remove_here
+from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.node_folder import links, remove_here
 from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import STAGE_VARIABLE
 from workflow.replace_file import replace_file
@@ -123,13 +123,12 @@ class HeartbeatMonitor:
             self._pipe_silent_s += passed_s
 
 
-class _FileReader(threading.Thread):
-    """Reads the files of the supervisor again and again: a file system that hangs must not silence the guard."""
+class _LeaseReader(threading.Thread):
+    """Reads the counter again and again: a file system that hangs must not silence the guard."""
 
-    def __init__(self, run_dir: Path) -> None:
-        super().__init__(name="files", daemon=True)
-        self.path, self.ended = run_dir / LEASE_FILE, run_dir / ENDED_FILE
-        self._looked: dict[str, int] = {}
+    def __init__(self, path: Path) -> None:
+        super().__init__(name="lease", daemon=True)
+        self.path = path
         self.monitor = HeartbeatMonitor()
         self.has_looked = threading.Event()
 
@@ -142,24 +141,9 @@ class _FileReader(threading.Thread):
             self.monitor.look(beat, now - last)
             last = now
             self.has_looked.set()
-            self._end_stages()
             time.sleep(
                 self.monitor.next_look_s * (0.75 + os.urandom(1)[0] / 512)
             )  # the nodes must not look all at once
-
-    def _end_stages(self) -> None:
-        for named_as in _read_lines(self.ended):
-            if (looks := self._looked.get(named_as, 0)) < _END_LOOKS:
-                self._looked[named_as] = looks + 1
-                end_members(named_as, within_s=0.5, by=STAGE_VARIABLE)
-
-
-def _read_lines(path: Path) -> list[str]:
-    """The whole lines of a file; [] where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8").split("\n")[:-1]
-    except (OSError, ValueError):
-        return []
 
 
 def _read_beat(path: Path) -> int | None:
@@ -206,32 +190,41 @@ class _EndRequest:
         self.came = True
 
 
-class _SpoolKeeper(threading.Thread):
-    """Frees what spools on this node hold of old steps, as the supervisor asks, and removes the spools at the end.
+class _RequestTaker(threading.Thread):
+    """Does what the supervisor asks: it ends attempts of stages on this node, frees what spools here hold of old steps,
+    and removes the spools at the end.
 
     A thread, because a file system that hangs must not silence the guard.
     """
 
     def __init__(self, run_dir: str) -> None:
-        super().__init__(name="spools", daemon=True)
+        super().__init__(name="requests", daemon=True)
         self.problem = ""
         self.ended = False
         self._run_dir, self._known = run_dir, set[Path]()
         self._dropped: dict[str, int] = {}
+        self._looked: dict[str, int] = {}
 
     def run(self) -> None:
         """Look for ever."""
         while True:
             request = read_request(self._run_dir)
+            for stage_file in request.stages:
+                self._end(stage_file)
             self._known |= {*links(self._run_dir).values()}
             for name, first in request.first.items():
                 self._free(name, first)
             self.ended = request.ended
             time.sleep(LOOK_S)
 
-    def remove(self) -> None:
-        """Remove the spools: no process of the run uses them any more."""
+    def remove_spools(self) -> None:
+        """No process of the run uses them any more."""
         remove_here(self._run_dir, list(self._known))
+
+    def _end(self, stage_file: str) -> None:
+        if (looks := self._looked.get(stage_file, 0)) < _END_LOOKS:
+            self._looked[stage_file] = looks + 1
+            end_members(stage_file, within_s=0.5, by=STAGE_VARIABLE)
 
     def _free(self, name: str, first: int) -> None:
         file = Path(self._run_dir, "streams", name)
@@ -334,36 +327,36 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
-    files = _FileReader(Path(run_dir))
-    files.start()
+    lease = _LeaseReader(Path(run_dir, LEASE_FILE))
+    lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
-    files.has_looked.wait(_TURN_S)
-    spools = _SpoolKeeper(run_dir)
+    lease.has_looked.wait(_TURN_S)
+    requests = _RequestTaker(run_dir)
     if has_requests(run_dir):
-        spools.start()
-    pipe, told = _BeatPipe(), files.monitor.sees_beats
+        requests.start()
+    pipe, told = _BeatPipe(), lease.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
     while True:
         now = time.monotonic()
-        files.monitor.listen(pipe.has_beat(), now - listened)
+        lease.monitor.listen(pipe.has_beat(), now - listened)
         listened = now
-        if files.monitor.is_dead:
-            text = f"no heartbeat of the supervisor for {files.monitor.silent_s:.0f} s: all processes of the run end"
+        if lease.monitor.is_dead:
+            text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
-            spools.remove()
+            requests.remove_spools()
             if job:
                 time.sleep(_OWN_END_S)
-                _end_job(Path(run_dir), files.monitor.silent_s, job, list(command))
+                _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
-        if (asked.came or spools.ended) and not find_members(run_dir):
-            spools.remove()
+        if (asked.came or requests.ended) and not find_members(run_dir):
+            requests.remove_spools()
             return 0
-        if spools.problem:
-            output.send(b"".join(to_lines(node, text=spools.problem)))
-            spools.problem = ""
-        sees = files.monitor.sees_beats
+        if requests.problem:
+            output.send(b"".join(to_lines(node, text=requests.problem)))
+            requests.problem = ""
+        sees = lease.monitor.sees_beats
         if sees is not None and sees != told:
             told = sees
             output.send(b"".join(to_lines(node, sees_beats=sees)))

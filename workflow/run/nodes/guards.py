@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from workflow.formats.lease_file import BEAT_S, ENDED_FILE
+from workflow.formats.guard_requests import REQUEST_FILE, Request, write_request
+from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import is_same_host
@@ -73,6 +74,11 @@ class NodeGuards:
         self._make_request = functools.partial(guard_request, plan, folder=run_dir, program=program)
         self._request = self._make_request(hosts) if elsewhere else None
         self.watch = NodeMonitor(hosts if self._request is not None else (), own)
+        self._asked = Request()
+        # Without it the guards do not look.
+        if any(stage.restart or stage.optional or any(end.on_node for end in stage.ends) for stage in plan.stages):
+            with contextlib.suppress(OSError):
+                self._ask(self._asked)
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._due = 0.0
@@ -98,12 +104,18 @@ class NodeGuards:
     def end_stage(self, stage_file: Path) -> None:
         """Let the guards end what is left of one attempt of a stage, which has this file, on their nodes."""
         if self._request is not None:
-            with contextlib.suppress(OSError), (self._run_dir / ENDED_FILE).open("a", encoding="utf-8") as file:
-                file.write(f"{stage_file}\n")
+            with contextlib.suppress(OSError):
+                self._ask(self._asked._replace(stages=[*self._asked.stages, str(stage_file)]))
 
-    def wait_for_end(self, within_s: float) -> bool:
-        """Wait until the guards have ended of themselves, on all nodes. Returns whether they have, or none is needed.
-        None is started again."""
+    def free(self, file: str, step: int) -> None:
+        """Let them free the data of the steps before this one, of a spool on a node. Raises OSError."""
+        self._ask(self._asked._replace(first={**self._asked.first, file: step}))
+
+    def end_run(self, within_s: float) -> bool:
+        """Let them remove the spools, and wait until they have ended, on all nodes. Returns whether they have, or none
+        is needed. None is started again."""
+        with contextlib.suppress(OSError):
+            self._ask(self._asked._replace(ended=True))
         self._starts = _STARTS
         if self._request is None:
             return True
@@ -131,6 +143,12 @@ class NodeGuards:
             # yet: it would wait for them for ever.
             end_members(str(self._run_dir), within_s=_END_S, by=GUARDS_VARIABLE)
         self._starts = _STARTS
+        with contextlib.suppress(OSError):
+            (self._run_dir / REQUEST_FILE).unlink(missing_ok=True)
+
+    def _ask(self, request: Request) -> None:
+        write_request(self._run_dir, request)
+        self._asked = request
 
     def _start(self, now: float) -> list[Event]:
         if (lost := self.watch.lost_hosts) and self._request is not None:
