@@ -174,7 +174,7 @@ def test_what_a_guard_is_asked(run_dir: Path) -> None:
     assert read_request(run_dir) == Request()
     for request in (
         Request(first={"a.bp": 12}),
-        Request(["/r/stages/a/stage.json"], {"a.bp": 40, "b.bp": 1}, ended=True),
+        Request(("/r/stages/a/stage.json",), {"a.bp": 40, "b.bp": 1}, ended=True),
     ):
         write_request(run_dir, request)
         assert read_request(run_dir) == request

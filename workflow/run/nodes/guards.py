@@ -105,7 +105,7 @@ class NodeGuards:
         """Let the guards end what is left of one attempt of a stage, which has this file, on their nodes."""
         if self._request is not None:
             with contextlib.suppress(OSError):
-                self._ask(self._asked._replace(stages=[*self._asked.stages, str(stage_file)]))
+                self._ask(self._asked._replace(stages=(*self._asked.stages, str(stage_file))))
 
     def free(self, file: str, step: int) -> None:
         """Let them free the data of the steps before this one, of a spool on a node. Raises OSError."""
