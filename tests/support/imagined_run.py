@@ -10,6 +10,7 @@ from workflow.run.actions import (
     AskScheduler,
     FinishRun,
     KillStage,
+    PassSignal,
     RecordEvent,
     ReplaceReader,
     RestartStages,
@@ -48,6 +49,7 @@ class Run:
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
         self.ended: list[tuple[float, str]] = []
         self.told: list[tuple[float, tuple[str, ...]]] = []
+        self.passed: list[tuple[float, str, str]] = []
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.replaced: list[tuple[str, tuple[str, ...]]] = []
@@ -73,6 +75,8 @@ class Run:
                     self.feed(StageStarted(self.t, name, 100 + len(self.started)))
                 case SignalStages(stages=stages, number=number):
                     self.signals.append((self.t, stages, number))
+                case PassSignal(stage=name, signal=word):
+                    self.passed.append((self.t, name, word))
                 case TellStages(stages=stages):
                     self.told.append((self.t, stages))
                 case ReplaceReader(stage=name, streams=streams):

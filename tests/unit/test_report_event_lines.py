@@ -94,6 +94,7 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageSilent(T, "md", T - 600, "saxs waits for md"),
         "warning: no step for 10 min 00 s: saxs waits for md",
     ),
+    (decided.CheckpointRequested(T, "md"), "md: is asked for a checkpoint"),
     (
         decided.RestartDecided(T, "saxs", ["saxs", "keep"], "ended with exit code 1", 5, T + 2),
         "saxs: ended with exit code 1; it is started again in 2.00 s, together with keep",

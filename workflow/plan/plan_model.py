@@ -230,8 +230,12 @@ class RestartPlan(PlanPart):
 class CheckpointPlan(PlanPart):
     """What a stage saves, so that a later part of the run can begin there."""
 
-    rare: ClassVar[tuple[str, ...]] = ("files", "every", "first", "again", "program")
-    every_s: float = Field(description="of a program that uses workflow.stage: it saves its state at most so often")
+    rare: ClassVar[tuple[str, ...]] = ("files", "every", "first", "again", "program", "signal")
+    every_s: float = Field(
+        description="of a program that uses workflow.stage: it saves its state at most so often; with `signal`: how "
+        "often that is sent"
+    )
+    signal: str = Field("", description="of another program: the signal on which it writes one, `USR1`")
     files: str = Field("", description="of another program: where it writes them; `*` is the number of its own step")
     every: int = Field(0, description="it writes a step of its streams after so many of its own")
     first: int = Field(0, description="how many steps it writes before its first own step")
@@ -297,6 +301,11 @@ class StagePlan(PlanPart):
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )
+
+    @property
+    def told_by(self) -> str | None:
+        """The signal that it gets when the run is stopped: its own, or the one on which it writes a checkpoint."""
+        return self.stop_signal or ((self.checkpoint.signal or None) if self.checkpoint is not None else None)
 
     def end(self, stream: str, side: Side) -> EndPlan:
         """The end that writes or reads this stream. Raises StopIteration where there is none."""
@@ -494,6 +503,15 @@ class Plan(PlanPart):
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""
         return _by_name(self, "stages", self.stages)[name]
+
+    @property
+    def asked(self) -> list[StagePlan]:
+        """The stages that are asked for checkpoints by a signal; built once per list, as `_by_name`."""
+        known: tuple[list[StagePlan], list[StagePlan]] | None = self.__dict__.get("_asked")
+        if known is None or known[0] is not self.stages:
+            found = [each for each in self.stages if each.checkpoint is not None and each.checkpoint.signal]
+            known = self.__dict__["_asked"] = self.stages, found
+        return known[1]
 
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""

@@ -26,6 +26,14 @@ class SignalStages:
 
 
 @dataclass(frozen=True)
+class PassSignal:
+    """Send this signal, `USR1`, to the program of a stage, or to its launcher, which passes it on to the ranks."""
+
+    stage: str
+    signal: str
+
+
+@dataclass(frozen=True)
 class TellStages:
     """Tell these stages that the run is to be stopped: by the stop file, and the signals that they have asked for."""
 
@@ -77,6 +85,7 @@ class FinishRun:
 Action = (
     StartStage
     | SignalStages
+    | PassSignal
     | TellStages
     | AskScheduler
     | KillStage

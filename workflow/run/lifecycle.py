@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
 from workflow.run.actions import Action, Decisions, KillStage, ReplaceReader, RestartStages, SignalStages, StartStage
+from workflow.run.checkpoint_requests import next_request, request_checkpoints
 from workflow.run.state.events import (
     Event,
     Interrupted,
@@ -95,6 +96,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             _stop_after_failure(decisions)
         if decisions.state.restarting:
             _start_again(decisions)
+        if decisions.state.plan.asked and not _fails_or_stops(decisions.state):
+            request_checkpoints(decisions)
     stop_stages(decisions)
     finish_run(decisions)
     return decisions.state, decisions.actions
@@ -107,6 +110,8 @@ def wake_at(state: RunState) -> float | None:
     failing = failing_since(state)
     due = [] if failing is None else [failing + evidence_s(state)]
     due += [each.at for each in state.restarting]
+    # What has failed is decided first.
+    due += [] if failing is not None or (asks := next_request(state)) is None else [asks]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 

@@ -31,6 +31,7 @@ from workflow.run.actions import (
     AskScheduler,
     FinishRun,
     KillStage,
+    PassSignal,
     RecordEvent,
     ReplaceReader,
     RestartStages,
@@ -272,6 +273,8 @@ class RunLoop:
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.processes.signal([*lines, *stages], number)
+            case PassSignal(stage=name, signal=word):
+                self.pass_on(name, word)
             case TellStages(stages=stages, reason=reason):
                 self.tell(stages, reason)
             case AskScheduler():
@@ -299,9 +302,13 @@ class RunLoop:
         with contextlib.suppress(OSError):
             write_stop_file(self.run_dir, reason)
         for name in stages:
-            launch, wanted = self.launches.of(name), self.plan.stage(name).stop_signal
-            if wanted is not None:
-                self.processes.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
+            if (word := self.plan.stage(name).told_by) is not None:
+                self.pass_on(name, word)
+
+    def pass_on(self, name: str, word: str) -> None:
+        """Send the signal `USR1` to the program of a stage or to its launcher."""
+        launch = self.launches.of(name)
+        self.processes.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{word}"])
 
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""

@@ -22,7 +22,7 @@ from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.run_verdict import make_verdict
 
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
-# that their `stop_signal` names.
+# that their `stop_signal` names, or the one on which they write a checkpoint.
 TELL = 0
 # After the telling, at a request to stop or after a failure: a program of `workflow.stage` looks twice a second, and
 # ends at its next step.
@@ -76,7 +76,7 @@ def _at_once(begin: float, stop_s: float) -> list[Rung]:
 def _tell_first(begin: float, stop_s: float, stages: Iterable[StagePlan]) -> list[Rung]:
     """Some time for programs that end by themselves when they are told: srun passes on no single SIGINT, and kills its
     ranks at the SIGTERM. None where no program is known to do so."""
-    tells = any(stage.observed == "metrics" or stage.stop_signal is not None for stage in stages)
+    tells = any(stage.observed == "metrics" or stage.told_by is not None for stage in stages)
     interrupt = begin + (min(stop_s / 3, SIGINT_AFTER_S) if tells else 0.0)
     return [
         Rung(begin, TELL),
@@ -126,7 +126,7 @@ def _tells_apart(state: RunState) -> bool:
 def _signal(decisions: Decisions, stages: tuple[str, ...], number: int) -> None:
     if number == TELL:
         decisions.actions.append(TellStages(stages, decisions.state.reason))
-        stages = tuple(name for name in stages if decisions.state.plan.stage(name).stop_signal is not None)
+        stages = tuple(name for name in stages if decisions.state.plan.stage(name).told_by is not None)
     else:
         # What starts the ranks of a lost node waits for them: by SIGTERM srun ends those that it can reach.
         lost = tuple(name for name in stages if number == signal.SIGINT and decisions.state.lost_nodes(name))

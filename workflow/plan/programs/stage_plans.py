@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from workflow.formats.sides import Side
-from workflow.formatting import plural
+from workflow.formatting import duration, plural
 from workflow.plan.placeholders import checkpoint_path, literal_all, stage_dir, work_dir
 from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
 from workflow.plan.plan_notes import Notes, Problems
@@ -85,7 +85,7 @@ def to_stage_plan(
         added=stage.role,
         optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
         restart=restart,
-        checkpoint=_checkpoint(stage, values, filler, openpmd, notes),
+        checkpoint=_checkpoint(stage, launch, values, filler, openpmd, notes),
         from_start=from_start,
         kept_files=_kept_files(stage, parameters),
         observed="metrics" if stage.spec.uses_stage else "evidence",
@@ -93,7 +93,12 @@ def to_stage_plan(
 
 
 def _checkpoint(
-    stage: DeclaredStage, values: Mapping[str, str], filler: Filler, more: Sequence[str], notes: Notes
+    stage: DeclaredStage,
+    launch: LaunchPlan,
+    values: Mapping[str, str],
+    filler: Filler,
+    more: Sequence[str],
+    notes: Notes,
 ) -> CheckpointPlan | None:
     """What a stage saves. `more`: arguments that wf adds to its command."""
     declared = stage.spec.checkpoint
@@ -104,7 +109,11 @@ def _checkpoint(
         notes.problems.add(
             f"stages.{stage.name}.checkpoint", text, "remove it; a component that does has `state: saved`"
         )
+    if declared.signal is not None and launch.group is not None:
+        text = f"{stage.name} shares its launch line with other stages, which would get the signal, too"
+        notes.problems.add(f"stages.{stage.name}.checkpoint.signal", text, "use another `via` between them")
     what = f"the newest of {declared.files}" if declared.files else "the newest state that it has saved"
+    what += f", for which it gets SIG{declared.signal} every {duration(declared.every)}" if declared.signal else ""
     notes.why(f"stages.{stage.name}.checkpoint", f"`wf resume` and the next job of a chain go on from {what}")
     if declared.files is None or declared.outputs is None:
         return CheckpointPlan(every_s=declared.every)
@@ -114,6 +123,7 @@ def _checkpoint(
         files=f"{work_dir(stage.name)}/{literal(declared.files.removeprefix('./'))}",
         every=declared.outputs.every,
         first=declared.outputs.first,
+        signal=declared.signal or "",
         again=declared.outputs.again,
         program=[*_argv(stage, "checkpoint.command", declared.command or [], values, again, notes.problems), *more],
     )

@@ -45,6 +45,7 @@ from workflow.run.state.events import (
     TransportFault,
 )
 from workflow.run.state.lifecycle_events import (
+    CheckpointRequested,
     DeadlinePassed,
     DeadlockFound,
     NodeReplaced,
@@ -201,6 +202,8 @@ def _of_stage(event: Event, plan: Plan) -> str:
             return f"{event.stage}: {OPEN_TEXT}"
         case StageCut():
             return f"{event.stage}: ends early, because the run is to be stopped"
+        case CheckpointRequested():
+            return f"{event.stage}: is asked for a checkpoint"
         case StageSilent():
             return _warning(warning_text(event))
         case StageExited():

@@ -287,7 +287,9 @@ def _resume_row(stage: StagePlan, plan: Plan) -> ResumeRow:
         return ResumeRow(stage.name, first, why)
     if (checkpoint := stage.checkpoint) is not None:
         files = checkpoint.files.rpartition("/")[2]
-        how = f"writes checkpoints, {files}" if files else f"saves its state every {duration(checkpoint.every_s)}"
+        often = f"every {duration(checkpoint.every_s)}"
+        asked = f", at SIG{checkpoint.signal} {often}" if checkpoint.signal else ""
+        how = f"writes checkpoints, {files}{asked}" if files else f"saves its state {often}"
         return ResumeRow(stage.name, "at the newest that fits", how)
     if not reads:
         return ResumeRow(stage.name, first, "saves nothing; steps that its readers have are not sent again")

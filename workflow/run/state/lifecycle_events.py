@@ -83,6 +83,13 @@ class StageSilent(Event):
 
 
 @dataclass(frozen=True)
+class CheckpointRequested(Event):
+    """The program of a stage gets the signal on which it writes a checkpoint."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
 class RestartDecided(Event):
     """`stage` has failed at this step, and `stages`, itself included, are started again, not before `at` (Unix s).
     `from_outside`: a signal has ended it that says nothing of the step. `skips`: the step, if it is to be skipped."""

@@ -47,6 +47,7 @@ from workflow.run.state.events import (
     Trouble,
 )
 from workflow.run.state.lifecycle_events import (
+    CheckpointRequested,
     NodeReplaced,
     RestartDecided,
     RunFinished,
@@ -217,6 +218,8 @@ class _Draft:
             case TransportFault(stage=stage):
                 if stage in self.stages and self.stages[stage].fault is None:
                     self.change_stage(stage, fault=event)
+            case CheckpointRequested(stage=stage):
+                self.change_stage(stage, asked=event.t)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

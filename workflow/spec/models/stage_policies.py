@@ -283,19 +283,32 @@ class CheckpointOutputs(Spec):
     )
 
 
+# Those that launchers pass on to all ranks, and that end no job.
+CheckpointSignal = Literal["USR1", "USR2", "HUP", "ALRM", "URG"]
+# More often no program can write one.
+_LEAST_EVERY_S = 1.0
+
+
 class Checkpoint(Spec):
     """What a program saves from time to time, so that the next part of its run can begin there."""
 
     every: Duration = Field(
         60.0,
         examples=["10 min"],
-        description="of a program that saves its state by workflow.stage: at most so often",
+        description="of a program that saves its state by workflow.stage: at most so often; with `signal`: how often "
+        "that is sent",
     )
     files: str | None = Field(
         None,
         examples=["restart.*"],
         description="of any other program: the checkpoints that it writes, a file or folder each, in the directory of "
         "the stage; `*` stands for the number of the program's own step",
+    )
+    signal: CheckpointSignal | None = Field(
+        None,
+        description="with `files`: the signal on which the program writes a checkpoint and goes on; it gets it as "
+        "often as `every` says, from the opening of its streams, and when the run is stopped, unless `stop_signal` is "
+        "another one",
     )
     outputs: CheckpointOutputs | None = Field(
         None, description="with `files`: which steps of its streams a checkpoint has behind it"
@@ -308,7 +321,7 @@ class Checkpoint(Spec):
     def _whole(self) -> Checkpoint:
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         if self.files is None:
-            if self.command is not None or self.outputs is not None:
+            if self.command is not None or self.outputs is not None or self.signal is not None:
                 raise ValueError("files is missing; add the checkpoints that the program writes: `files: restart.*`")
             return self
         if "*" not in self.files.rpartition("/")[2] or self.files.count("*") > 1 or self.files.startswith(("/", "..")):
@@ -326,8 +339,15 @@ class Checkpoint(Spec):
             )
         if self.outputs is None:
             raise ValueError("outputs is missing; say how often a step is written: `outputs: {every: 100}`")
-        if "every" in self.model_fields_set:
-            raise ValueError("every is for programs that use workflow.stage; remove it: this one writes on its own")
+        if self.signal is None and "every" in self.model_fields_set:
+            raise ValueError(
+                "every is for programs that use workflow.stage, or that write a checkpoint on a signal; remove it, or "
+                "add `signal: USR1`"
+            )
+        if self.signal is not None and "every" not in self.model_fields_set:
+            raise ValueError("every is missing; say how often the signal is sent: `every: 10 min`")
+        if self.signal is not None and self.every < _LEAST_EVERY_S:
+            raise ValueError("every is too short for a signal; send it at most once a second: `every: 10 min`")
         return self
 
 
