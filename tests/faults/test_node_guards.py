@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
-from workflow.formats.guard_requests import Request, write_request
+from workflow.formats.guard_requests import GuardRequest, write_request
 from workflow.formats.node_folder import folders_here, make_here, remove_here
 from workflow.formats.run_variables import STAGE_VARIABLE
 from workflow.formats.stage_file import STAGE_FILE
@@ -198,7 +198,7 @@ def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
 
 def test_guard_ends_an_attempt_of_a_stage_that_the_supervisor_names(run_dir: Path, processes: StageProcesses) -> None:
     """A launcher that was killed has left it; the next attempt, in a folder of its own, lives."""
-    folder, nothing = run_dir / "stages/keep", Request()
+    folder, nothing = run_dir / "stages/keep", GuardRequest()
     write_request(run_dir, nothing)
     guard = Guarded(run_dir)
     try:
@@ -227,18 +227,18 @@ def write_spool(run_dir: Path) -> Path:
 
 @pytest.mark.parametrize("how", ["SIGTERM", "request"])
 def test_guard_frees_what_the_supervisor_asks_for_and_removes_the_spool_at_the_end(how: str, run_dir: Path) -> None:
-    write_request(run_dir, Request())
+    write_request(run_dir, GuardRequest())
     guard = Guarded(run_dir)
     try:
         data = write_spool(run_dir) / "data.0"
         whole = data.stat().st_blocks
-        write_request(run_dir, Request(first={data.parent.name: 4}))
+        write_request(run_dir, GuardRequest(first={data.parent.name: 4}))
         wait_until(lambda: data.stat().st_blocks < whole / 2, "the data of four of six steps to be freed")
         assert folders_here(run_dir)
         if how == "SIGTERM":
             guard.process.terminate()
         else:
-            write_request(run_dir, Request(ended=True))
+            write_request(run_dir, GuardRequest(ended=True))
         wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
         assert guard.process.returncode == 0
         assert not folders_here(run_dir)

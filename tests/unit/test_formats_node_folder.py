@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workflow.formats import node_folder
-from workflow.formats.guard_requests import REQUEST_FILE, Request, read_request, write_request
+from workflow.formats.guard_requests import REQUEST_FILE, GuardRequest, read_request, write_request
 from workflow.formats.node_folder import (
     folder_name,
     folders_here,
@@ -171,10 +171,10 @@ def test_the_link_to_another_node_stays_until_its_guard_has_ended(elsewhere: Pat
 
 
 def test_what_a_guard_is_asked(run_dir: Path) -> None:
-    assert read_request(run_dir) == Request()
+    assert read_request(run_dir) == GuardRequest()
     for request in (
-        Request(first={"a.bp": 12}),
-        Request(("/r/stages/a/stage.json",), {"a.bp": 40, "b.bp": 1}, ended=True),
+        GuardRequest(first={"a.bp": 12}),
+        GuardRequest(("/r/stages/a/stage.json",), {"a.bp": 40, "b.bp": 1}, ended=True),
     ):
         write_request(run_dir, request)
         assert read_request(run_dir) == request
@@ -183,4 +183,4 @@ def test_what_a_guard_is_asked(run_dir: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"first": 3, "ended": 1}', '{"first": {"a": "x"}, "ended": false}'])
 def test_a_damaged_request_asks_for_nothing(text: str, run_dir: Path) -> None:
     (run_dir / REQUEST_FILE).write_text(text)
-    assert read_request(run_dir) == Request()
+    assert read_request(run_dir) == GuardRequest()

@@ -89,7 +89,6 @@ WITHOUT_STAGE = "{command: [./own], FILES, on_failure: restart}".replace("FILES"
         ("{command: [./own], writes: {field: {}}, checkpoint: {every: 60 s}}", PDF, "", "state", "spool=auto"),
         (GRAY_SCOTT, OWN_READER, "", "state", "spool=auto"),
         (GRAY_SCOTT, WITHOUT_STAGE, "", "first", "via=bp5"),
-        (GRAY_SCOTT, PDF, ", queue: {when_full: discard}", "state", "via=bp5"),
     ],
 )
 def test_a_simulation_that_is_started_again_with_its_reader_is_named(
@@ -110,7 +109,7 @@ def test_a_simulation_that_is_started_again_with_its_reader_is_named(
 
 def test_where_all_steps_are_read_again_the_simulation_begins_anew(tmp_path: Path) -> None:
     text = SIMULATION.format(
-        simulation=GRAY_SCOTT, analysis=PDF.replace("histogram", "plot").replace(", bins: 10", ""), stream=""
+        simulation=GRAY_SCOTT, analysis="{component: archive, with: {path: all.h5}, on_failure: restart}", stream=""
     )
     plan = Planner(tmp_path)("\n".join(line for line in text.splitlines() if "keep" not in line))
     restart = plan.stage("pdf").restart

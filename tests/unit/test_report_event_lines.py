@@ -64,6 +64,7 @@ WORDS: list[tuple[Event, str]] = [
         seen.NodeLost(T, 0, "n1", 10.0, "md (ranks 0-3)"),
         "node n1 was lost (no sign of life for 10 s); it ran md (ranks 0-3)",
     ),
+    (decided.NodeReplaced(T, 0, "n1", 4, "n5"), "node n5, which was spare, takes the place of n1"),
     (seen.NodesUnwatched(T, "n1 has no guard"), "warning: n1 has no guard"),
     (
         seen.StrangeReader(T, "md", ["atoms"], "10.0.0.7"),

@@ -17,7 +17,7 @@ from workflow.replace_file import replace_file
 REQUEST_FILE = "guard_requests.json"
 
 
-class Request(NamedTuple):
+class GuardRequest(NamedTuple):
     """All that was asked so far.
 
     `stages`: the settings files of attempts of stages of which nothing is to run any more. `first`: name of a BP file
@@ -30,7 +30,7 @@ class Request(NamedTuple):
     ended: bool = False
 
 
-def write_request(run_dir: str | Path, request: Request) -> None:
+def write_request(run_dir: str | Path, request: GuardRequest) -> None:
     """Ask the guards. Raises OSError."""
     replace_file(Path(run_dir, REQUEST_FILE), json.dumps(request._asdict()).encode())
 
@@ -40,11 +40,11 @@ def has_requests(run_dir: str | Path) -> bool:
     return Path(run_dir, REQUEST_FILE).exists()
 
 
-def read_request(run_dir: str | Path) -> Request:
+def read_request(run_dir: str | Path) -> GuardRequest:
     """What they are asked; nothing where the file is not there, or cannot be read."""
     try:
         data = read_json(Path(run_dir, REQUEST_FILE).read_bytes())
         first = {str(name): int(step) for name, step in data["first"].items()}
-        return Request(tuple(str(path) for path in data["stages"]), first, bool(data["ended"]))
+        return GuardRequest(tuple(str(path) for path in data["stages"]), first, bool(data["ended"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return Request()
+        return GuardRequest()

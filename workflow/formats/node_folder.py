@@ -16,9 +16,9 @@ import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
-OnNode = Literal["", "memory", "node"]
+from workflow.formats.sides import OnNode
+
 MEMORY = Path("/dev/shm")
 _STREAMS = "streams"
 

@@ -6,3 +6,5 @@ from typing import Literal
 
 Side = Literal["read", "write"]
 EndOfStream = tuple[str, Side]  # of one stage: the stream, and the side at which the stage opens it
+# Where on its node the file of a writing end is; empty: in the run directory.
+OnNode = Literal["", "memory", "node"]

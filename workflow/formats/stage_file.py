@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import EngineTraits, traits_of
-from workflow.formats.node_folder import OnNode
 from workflow.formats.read_json import read_json
-from workflow.formats.sides import Side
+from workflow.formats.sides import OnNode, Side
 from workflow.formats.versions import check_version
 
 STAGE_FILE = "stage.json"

@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from workflow.engines import EngineTraits, traits_of
-from workflow.formats.node_folder import OnNode
-from workflow.formats.sides import Side
+from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName

@@ -12,8 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from workflow.engines import EngineTraits
-from workflow.formats.node_folder import OnNode
-from workflow.formats.sides import Side
+from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
 from workflow.plan.placeholders import earlier_file, work_dir

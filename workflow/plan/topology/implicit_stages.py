@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from workflow.engines import DEFAULT_VIA, KEPT_VIA
-from workflow.formats.node_folder import OnNode
+from workflow.formats.sides import OnNode
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
 from workflow.plan.topology.ports import JoinedStream

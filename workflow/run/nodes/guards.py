@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from workflow.formats.guard_requests import REQUEST_FILE, Request, write_request
+from workflow.formats.guard_requests import REQUEST_FILE, GuardRequest, write_request
 from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
@@ -74,7 +74,7 @@ class NodeGuards:
         self._make_request = functools.partial(guard_request, plan, folder=run_dir, program=program)
         self._request = self._make_request(hosts) if elsewhere else None
         self.watch = NodeMonitor(hosts if self._request is not None else (), own)
-        self._asked = Request()
+        self._asked = GuardRequest()
         # Without it the guards do not look.
         if any(stage.restart or stage.optional or any(end.on_node for end in stage.ends) for stage in plan.stages):
             with contextlib.suppress(OSError):
@@ -146,7 +146,7 @@ class NodeGuards:
         with contextlib.suppress(OSError):
             (self._run_dir / REQUEST_FILE).unlink(missing_ok=True)
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: GuardRequest) -> None:
         write_request(self._run_dir, request)
         self._asked = request
 
