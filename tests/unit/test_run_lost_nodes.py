@@ -344,7 +344,7 @@ def test_job_that_is_ended_by_its_scheduler_stops_in_seconds() -> None:
     assert numbers == [(5, signal.SIGINT), (8, signal.SIGTERM), (13, signal.SIGKILL)]
 
 
-BEFORE_SAXS = ("failed", "saxs", "node n2 was lost (no sign of life for 10 s) before saxs was started")
+BEFORE_SAXS = "node n2 was lost (no sign of life for 10 s) before saxs was started"
 
 
 def test_a_node_that_is_lost_while_the_placement_is_proved_ends_the_run_at_once() -> None:
@@ -352,7 +352,8 @@ def test_a_node_that_is_lost_while_the_placement_is_proved_ends_the_run_at_once(
     assert run.state.stopping is None, "nothing is to run there"
     run.feed(lost(13, 1))
     assert run.started == []
-    assert (verdict_of(run), run.verdict.cause, run.verdict.t) == (BEFORE_SAXS, "node_lost", 13)
+    assert verdict_of(run) == ("failed", "saxs", BEFORE_SAXS)
+    assert (run.verdict.cause, run.verdict.t) == ("node_lost", 13)
 
 
 def test_no_stage_is_started_on_a_node_that_was_lost_before() -> None:
@@ -361,4 +362,5 @@ def test_no_stage_is_started_on_a_node_that_was_lost_before() -> None:
     run.feed(StreamClosed(20, "atoms", "md", "write", 5, True), StageExited(20, "md", 0, None))
     assert run.status("md") == "succeeded"
     assert run.started == ["md"]
-    assert (verdict_of(run), run.verdict.cause) == (BEFORE_SAXS, "node_lost")
+    assert verdict_of(run) == ("failed", "saxs", f"{BEFORE_SAXS}; there is no spare node")
+    assert run.verdict.cause == "node_lost"

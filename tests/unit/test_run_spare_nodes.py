@@ -110,6 +110,26 @@ def test_the_run_stops_where_they_cannot_go_on(run: Run, why: str) -> None:
     assert ("started again" in run.state.reason) == bool(why)
 
 
+def test_a_stage_that_waits_is_started_on_the_spare_node() -> None:
+    """Without a rule: nothing of it has failed."""
+    run = Run(plan_of("after", [])).feed(*(NodeSeen(1, index, f"n{index + 1}") for index in range(4)))
+    run.feed(lost(20, 1))
+    assert run.state.stopping is None
+    run.feed(*run.done("md", 9, 25.0))
+    assert [(each.node, each.by) for each in run.decisions(NodeReplaced)] == [(1, 3)]
+    assert run.started[:2] == ["md", "saxs"]
+
+
+def test_a_node_that_is_lost_before_the_next_attempt_is_replaced_too() -> None:
+    run = going(plan_of("live", [["saxs"]])).feed(StageExited(5.0, "saxs", None, signal.SIGKILL)).tick(6.0)
+    run.feed(StageExited(7.0, "saxs", None, signal.SIGKILL))
+    assert [each.at for each in run.decisions(RestartDecided)][-1] == 17.0, "backoff"
+    run.feed(lost(16.9, 1)).tick(17.1)
+    assert [(each.node, each.by) for each in run.decisions(NodeReplaced)] == [(1, 3)]
+    assert run.state.stages["saxs"].attempt == 3
+    assert run.state.stopping is None
+
+
 def test_two_lost_nodes_need_two_spare_ones() -> None:
     run = going(plan_of("live", [["saxs"], ["keep"]]))
     run.feed_together(lost(20, 1), lost(20, 2))

@@ -269,13 +269,20 @@ def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
 
 
 def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
-    """Stop the run where one of these stages would be started on a lost node: launchers wait there for minutes."""
+    """Stop the run where one of these stages would be started on a lost node, and no spare one takes its place:
+    launchers wait there for minutes."""
     for name in names:
-        if decisions.state.stopping is None and (lost := decisions.state.lost_nodes(name)):
-            decisions.decide(
-                StopRequested(decisions.t, f"{loss_text(lost)} before {name} was started", name, "node_lost")
-            )
+        lost = decisions.state.lost_nodes(name) if decisions.state.stopping is None else []
+        if not lost:
+            continue
+        # While the placement is being proved, it is not changed.
+        moves = "" if decisions.state.proving else find_spares(decisions.state, lost, decisions.t)
+        if isinstance(moves, str):
+            text = "; ".join(filter(None, [f"{loss_text(lost)} before {name} was started", moves]))
+            decisions.decide(StopRequested(decisions.t, text, name, "node_lost"))
             return True
+        for move in moves:
+            decisions.decide(move)
     return False
 
 
@@ -449,7 +456,9 @@ def _start_again(decisions: Decisions) -> None:
     if _fails_or_stops(decisions.state):
         return
     due = due_restarts(decisions.state, decisions.t)
-    decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]
+    # The node may have been lost since their processes ended.
+    if not _refuse_lost(decisions, [name for restart in due for name in restart.stages]):
+        decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]
 
 
 def _unopened(state: RunState, name: str) -> bool:
