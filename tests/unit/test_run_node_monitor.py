@@ -190,6 +190,19 @@ def test_supervisor_that_speaks_through_the_pipe_lives_without_a_lease_that_chan
     assert monitor.is_dead
 
 
+def test_a_node_that_nothing_reaches_is_cut_off() -> None:
+    """A look at the lease hangs, and the launcher passes on no beat any more: what runs there is to end."""
+    monitor = looks(HeartbeatMonitor(), 1)
+    assert not monitor.is_cut_off(100.0), "the launcher may pass no beats"
+    monitor.listen(True, 0.0)
+    monitor.listen(False, 9.0)
+    assert not monitor.is_cut_off(100.0)
+    monitor.listen(False, 1.0)
+    assert not monitor.is_dead, "time in which it could not look does not count"
+    assert not monitor.is_cut_off(9.9)
+    assert monitor.is_cut_off(10.0)
+
+
 def test_lease_that_changes_is_enough_where_the_pipe_is_silent() -> None:
     monitor = HeartbeatMonitor()
     monitor.listen(True, 0.5)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.support.chains import Way, chain
 from tests.support.imagined_run import Run
 from workflow.plan.launch_requests import GrantedNodes
-from workflow.plan.plan_model import LaunchPlan, Plan, RestartPlan
+from workflow.plan.plan_model import LaunchPlan, Plan, RestartPlan, StagePlan
 from workflow.run.lifecycle import wake_at
 from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, RanksEnded, StageExited
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided
@@ -125,9 +125,47 @@ def test_a_node_that_is_lost_before_the_next_attempt_is_replaced_too() -> None:
     run.feed(StageExited(7.0, "saxs", None, signal.SIGKILL))
     assert [each.at for each in run.decisions(RestartDecided)][-1] == 17.0, "backoff"
     run.feed(lost(16.9, 1)).tick(17.1)
+    assert run.started.count("saxs") == 2, "what its launcher has left may still run there"
+    assert wake_at(run.state) == pytest.approx(6.9 + ENDED_THERE_S)
+    run.tick(6.9 + ENDED_THERE_S)
     assert [(each.node, each.by) for each in run.decisions(NodeReplaced)] == [(1, 3)]
     assert run.state.stages["saxs"].attempt == 3
     assert run.state.stopping is None
+
+
+@pytest.mark.parametrize("order", [("saxs", "keep"), ("keep", "saxs")])
+def test_units_that_share_a_stage_are_started_again_once(order: tuple[str, str]) -> None:
+    """keep is also started again when saxs is: never twice at a time."""
+    run = going(plan_of("sst", [["saxs", "keep"], ["keep"]], nodes=(0, 1, 1)))
+    run = Run(run.state.plan.model_copy(update={"stages": sorted(run.state.plan.stages, key=order_of(order))}))
+    run.open_all().feed(*(NodeSeen(1, index, f"n{index + 1}") for index in range(4))).feed(lost(20, 1))
+    assert sorted(run.state.restarting[0].stages) == ["keep", "saxs"]
+    assert len(run.state.restarting) == 1
+    run.feed(StageExited(20.1, "saxs", None, 9), StageExited(20.1, "keep", None, 9)).tick(40)
+    assert run.started.count("keep") == 2 and run.state.stages["keep"].attempt == 2
+
+
+def order_of(names: tuple[str, str]) -> Callable[[StagePlan], int]:
+    return lambda stage: names.index(stage.name) if stage.name in names else -1
+
+
+def test_a_tap_that_is_lost_with_its_node_stops_nothing() -> None:
+    plan = plan_of("live", [])
+    stages = [stage.model_copy(update={"optional": stage.name == "keep"}) for stage in plan.stages]
+    run = going(plan.model_copy(update={"stages": stages}), hosts=3).feed(lost(20, 2))
+    assert run.status("keep") == "failed"
+    assert run.state.stopping is None
+    run.feed(*run.done("md", 10, 25.0), *run.done("saxs", 10, 26.0), StageExited(27, "keep", None, 9))
+    assert run.verdict.state == "succeeded"
+
+
+def test_a_stage_that_had_succeeded_is_not_started_again() -> None:
+    run = going(plan_of("live", [["saxs"], ["keep"]], nodes=(0, 1, 1)))
+    run.feed(*run.done("md", 10, 11.0), *run.done("saxs", 10, 12.0))
+    assert run.status("saxs") == "succeeded"
+    run.feed(lost(20, 1))
+    assert [each.stages for each in run.decisions(RestartDecided)] == [["keep"]]
+    assert run.status("saxs") == "succeeded"
 
 
 def test_two_lost_nodes_need_two_spare_ones() -> None:

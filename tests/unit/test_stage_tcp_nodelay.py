@@ -37,7 +37,7 @@ def test_the_option_is_set_and_the_connection_stays_open(pair: tuple[socket.sock
 
 
 def test_only_connections_that_were_opened_later_have_a_limit(pair: tuple[socket.socket, socket.socket]) -> None:
-    connections = Connections(silence_s=15.0)
+    connections = Connections(limit_s=15.0)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -31,7 +31,8 @@ class StreamEnd:
 
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
-    `silence_s`: of a writing end, how long the other side of a connection may answer nothing before it is given up.
+    `silence_limit_s`: of a writing end, how long the other side of a connection may answer nothing until it is given
+    up.
     `first_step`: the index of the first step of this attempt of the stage, 0 unless it was started again.
     `repeated`: how many steps before that it writes first, which its readers or the file already have.
     `part_step`: the index of the first step of this part of the run, 0 unless it goes on with an earlier one.
@@ -53,7 +54,7 @@ class StreamEnd:
     units: Mapping[str, str] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    silence_s: float | None = None
+    silence_limit_s: float | None = None
     first_step: int = 0
     repeated: int = 0
     part_step: int = 0

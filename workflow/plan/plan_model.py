@@ -73,7 +73,8 @@ class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "silence_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now", "on_node",
+        "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
+        "on_node",
     )  # fmt: skip
 
     stream: str
@@ -98,7 +99,7 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
-    silence_s: float | None = Field(
+    silence_limit_s: float | None = Field(
         None,
         description="of a live stream with a spool, at its writer: how long a reader's node may answer nothing before "
         "its connection is given up; None: as long as the system's TCP waits",

@@ -53,7 +53,7 @@ from workflow.run.verdict.failure_checks import (
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
-from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart
+from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, find_unended, idle_since
@@ -109,7 +109,7 @@ def wake_at(state: RunState) -> float | None:
         return next_stop(state)
     failing = failing_since(state)
     due = [] if failing is None else [failing + evidence_s(state)]
-    due += [each.at for each in state.restarting]
+    due += [restarts_at(state, each) for each in state.restarting]
     # What has failed is decided first.
     due += [] if failing is not None or (asks := next_request(state)) is None else [asks]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
@@ -161,9 +161,10 @@ def _move_to_spares(decisions: Decisions, lost: Sequence[NodeLost]) -> str | Non
     """Start the stages of lost nodes again on spare ones. Returns why not; "" where that is not their rule; None: they
     are."""
     names = stages_to_move(decisions.state, lost)
-    if not names:
+    if names is None:
         return ""
-    moves = find_spares(decisions.state, lost, decisions.t)
+    needed = [node for node in lost if any(node in decisions.state.lost_under(name) for name in names)]
+    moves = find_spares(decisions.state, needed, decisions.t)
     if isinstance(moves, str):
         return moves
     _fail_lost(decisions, [name for name in decisions.state.stages if decisions.state.plan.stage(name).optional])
@@ -186,7 +187,7 @@ def _fail_lost(decisions: Decisions, names: Iterable[str]) -> None:
     """Those of these stages that were lost with their nodes have failed."""
     for name in names:
         stage, nodes = decisions.state.stages[name], decisions.state.lost_under(name)
-        if nodes and stage.status not in ("failed", "restarting"):
+        if nodes and not stage.is_over and stage.status != "restarting":
             decisions.decide(StageFailed(decisions.t, name, f"was lost: {loss_text(nodes)}"))
 
 
@@ -365,7 +366,8 @@ def _check_counts(decisions: Decisions) -> None:
     failure = failure_by_loss(state, decisions.t) if state.behind else None
     if failure is None:
         return
-    if can_be_read_again(state, failure.stage):
+    restart = next_restart(state, failure.stage, decisions.t)
+    if can_be_read_again(state, failure.stage) and isinstance(restart, RestartDecided):
         decisions.decide(StageFailed(decisions.t, failure.stage, failure.text.removeprefix(f"{failure.stage} ")))
     else:
         decisions.decide(StopRequested(decisions.t, failure.text, failure.stage, "lost_steps"))

@@ -291,10 +291,10 @@ class RunLoop:
                 self.finish(event)
 
     def end(self, name: str) -> None:
-        """Kill what runs of a stage, also on other nodes."""
+        """Kill what runs of a stage, also on other nodes: by its launcher, which may have left something there."""
+        self.processes.end(name, self.folder(name))
         if self.guards is not None:
             self.guards.end_stage(self.folder(name) / STAGE_FILE)
-        self.processes.end(name, self.folder(name))
 
     def tell(self, stages: Iterable[str], reason: str) -> None:
         """Let stages know that the run is to be stopped: by the file, and by the signals that they have asked for."""

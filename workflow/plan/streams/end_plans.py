@@ -38,9 +38,10 @@ from workflow.spec.placeholder_syntax import literal
 from workflow.spec.references import has_spool, spool_limit, spool_name, spool_place
 from workflow.sst_transports import TRANSPORTS
 
-# A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where a spool has the
-# steps, too, nothing is lost when it gives the reader up; after this time the node counts as lost (NODE_LOST_S).
-SILENT_READER_S = 15.0
+# A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where all its readers
+# are started again from a spool, nothing is lost when it gives them up. Longer than NODE_LOST_S, and than a program of
+# MPI over TCP computes without taking a message: the limit is for all connections that are made after the opening.
+SILENCE_LIMIT_S = 60.0
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
 POLL_S = 0.1
@@ -110,8 +111,18 @@ def make_ends(
         else:
             share = decide_share(port, stream, stages, placements, site, origins, notes)
         end = _to_end(port, stream, decided, parameters, operators, share, deadlines)
-        ends.append((stage.name, end.model_copy(update={"steps": _declared_steps(stage, port)})))
+        changed = {"steps": _declared_steps(stage, port), "silence_limit_s": _silence_limit_s(port, stream, stages)}
+        ends.append((stage.name, end.model_copy(update=changed)))
     return ends
+
+
+def _silence_limit_s(port: StagePort, stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> float | None:
+    """How long a writer waits for the node of a reader: forever where it is not started again from a spool."""
+    if port.side == "read" or not has_spool(stream.spec, stream.engine):
+        return None
+    readers = [stages[each.stage] for each in stream.readers]
+    needed = [reader for reader in readers if not reader.is_optional]
+    return SILENCE_LIMIT_S if all(reader.spec.on_failure.do == "restart" for reader in needed) else None
 
 
 def _declared_steps(stage: DeclaredStage, port: StagePort) -> int | None:
@@ -154,7 +165,6 @@ def _to_end(
         share=share,
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
-        silence_s=SILENT_READER_S if port.side == "write" and has_spool(stream.spec, stream.engine) else None,
         on_node=decided.on_node if port.side == "write" else "",
     )
 

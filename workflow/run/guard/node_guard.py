@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -106,6 +107,12 @@ class HeartbeatMonitor:
             return False
         return self._beat is not None and self.silent_s >= self.limit_s
 
+    def is_cut_off(self, looks_since_s: float) -> bool:
+        """Whether neither the launcher nor the file system brings anything: a look has hung for so long. Another
+        attempt of the stages here may be about to begin on another node."""
+        is_silent = self._pipe_silent_s is not None and self._pipe_silent_s >= SILENCE_S
+        return is_silent and looks_since_s >= SILENCE_S
+
     def look(self, beat: int | None, passed_s: float) -> None:
         """The counter in the lease, None where it cannot be read, `passed_s` after the look before."""
         if beat is None or beat == self._beat:
@@ -131,13 +138,15 @@ class _LeaseReader(threading.Thread):
         self.path = path
         self.monitor = HeartbeatMonitor()
         self.has_looked = threading.Event()
+        self.looks_since = math.inf  # since when a look goes on; infinity while none does
 
     def run(self) -> None:
         """Look for ever."""
         last = time.monotonic()
         while True:
+            self.looks_since = time.monotonic()
             beat = _read_beat(self.path)
-            now = time.monotonic()
+            self.looks_since, now = math.inf, time.monotonic()
             self.monitor.look(beat, now - last)
             last = now
             self.has_looked.set()
@@ -341,8 +350,9 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
         now = time.monotonic()
         lease.monitor.listen(pipe.has_beat(), now - listened)
         listened = now
-        if lease.monitor.is_dead:
-            text = f"no heartbeat of the supervisor for {lease.monitor.silent_s:.0f} s: all processes of the run end"
+        if lease.monitor.is_dead or lease.monitor.is_cut_off(now - lease.looks_since):
+            silent_s = max(lease.monitor.silent_s, now - lease.looks_since)
+            text = f"no heartbeat of the supervisor for {silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
             requests.remove_spools()

@@ -173,7 +173,8 @@ class _Draft:
                         self.change_stage(name, status="stopping")
             case RestartDecided(stages=stages):
                 self._changes["restarts"] = (*self.get("restarts"), event)
-                self._changes["restarting"] = (*self.get("restarting"), event)
+                others = (each for each in self.get("restarting") if not {*each.stages} <= {*stages})
+                self._changes["restarting"] = (*others, event)
                 for name in stages:
                     self._await_restart(name)
             case StagesRestarted(stages=stages, skipped=skipped):

@@ -275,8 +275,15 @@ class RunState:
         replaced = self.replaced
         planned = next((place for place, by in replaced.items() if by == node), node)
         is_left = node in replaced and planned == node
-        places = self.plan.stage(name).placement.nodes
-        return not is_left and any(first <= planned < last for first, last in places)
+        return not is_left and self._is_planned_on(name, planned)
+
+    def left_nodes(self, name: str) -> list[NodeLost]:
+        """The lost nodes on which a stage has ranks, or had them until a spare one took the place."""
+        left = {move.host for move in self.moves if self._is_planned_on(name, move.node)}
+        return [lost for lost in self.lost if lost.host in left or self.runs_on(name, lost.node)]
+
+    def _is_planned_on(self, name: str, node: int) -> bool:
+        return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
 
     def steps_here(self, end: EndState) -> int:
         """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""

@@ -26,7 +26,7 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     if rule is None:
         return ""
     spools = {state.plan.stream(end.stream).spool for name in rule.stages for end in state.plan.stage(name).ends}
-    if gone := [name for name in state.failed if name in spools]:
+    if gone := [name for name in state.failed if name in spools and name not in rule.stages]:
         return f"{gone[0]}, which kept its steps, has failed"
     if others := [name for name in state.failed if name not in rule.stages and not state.plan.stage(name).optional]:
         return f"{others[0]} has failed, too"
@@ -37,7 +37,7 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     ]:
         return f"{begun[0]} reads what it has written, and has begun"
     reason, step = state.stages[culprit].reason, current_step(state, culprit)
-    before = [each for each in state.restarts if each.stages == rule.stages]
+    before = [each for each in state.restarts if each.stages == rule.stages or each.stage == culprit]
     counted = [each for each in before if rule.within_s is None or t - each.t <= rule.within_s]
     lost = [node for name in rule.stages for node in state.lost_under(name)]
     if not lost and (why := _ended_by_scheduler(state, culprit)):
@@ -57,8 +57,13 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
             return text
         more = f"`--set stages.{culprit}.on_failure.times={2 * rule.times}` allows more"
         return f"{text}; each step that it skips takes two of them: {more}"
-    at = max([t if not before else t + rule.backoff_s, *(node.silent_since + ENDED_THERE_S for node in lost)])
-    return RestartDecided(t, culprit, list(rule.stages), reason, step, at, outside, skips)
+    # What is about to be started again, and shares stages with these, is started with them, and once.
+    pending = [each for each in state.restarting if {*each.stages} & {*rule.stages}]
+    begun_with = {*rule.stages, *(name for each in pending for name in each.stages)}
+    stages = [stage.name for stage in state.plan.stages if stage.name in begun_with]
+    times = [each.at for each in pending] + [node.silent_since + ENDED_THERE_S for node in lost]
+    at = max([t if not before else t + rule.backoff_s, *times])
+    return RestartDecided(t, culprit, stages, reason, step, at, outside, skips)
 
 
 def _ended_by_scheduler(state: RunState, name: str) -> str:
@@ -115,8 +120,14 @@ def due_restarts(state: RunState, t: float) -> list[RestartDecided]:
     """Those that were decided, all of whose stages have ended, and whose time has come."""
     return [
         each for each in state.restarting
-        if t >= each.at and not any(state.stages[name].runs for name in each.stages)
+        if t >= restarts_at(state, each) and not any(state.stages[name].runs for name in each.stages)
     ]  # fmt: skip
+
+
+def restarts_at(state: RunState, decided: RestartDecided) -> float:
+    """When the next attempt begins: not before nothing is left on nodes that were lost since it was decided."""
+    lost = [node for name in decided.stages for node in state.left_nodes(name)]
+    return max([decided.at, *(node.silent_since + ENDED_THERE_S for node in lost)])
 
 
 def broken_spool(state: RunState) -> tuple[str, str] | None:

@@ -17,12 +17,14 @@ from workflow.run.state.run_state import RunState
 ENDED_THERE_S = SILENCE_S + 6.0
 
 
-def stages_to_move(state: RunState, lost: Sequence[NodeLost]) -> list[str]:
-    """The stages that were lost with these nodes, without which the run does not go on; [] where one of them is to
+def stages_to_move(state: RunState, lost: Sequence[NodeLost]) -> list[str] | None:
+    """The stages that were lost with these nodes, without which the run does not go on; None where one of them is to
     stop the run when it fails."""
     names = [name for name in state.stages if any(node in state.lost_under(name) for node in lost)]
-    needed = [name for name in names if not state.plan.stage(name).optional]
-    return needed if all(state.plan.stage(name).restart is not None for name in needed) else []
+    # One that had succeeded may have ended since the last sign of life of its node.
+    left = [name for name in names if state.stages[name].status != "succeeded"]
+    needed = [name for name in left if not state.plan.stage(name).optional]
+    return needed if all(state.plan.stage(name).restart is not None for name in needed) else None
 
 
 def find_spares(state: RunState, lost: Sequence[NodeLost], t: float) -> list[NodeReplaced] | str:

@@ -32,18 +32,18 @@ class Connections:
     whose other side takes nothing.
     """
 
-    def __init__(self, silence_s: float | None = None) -> None:
+    def __init__(self, limit_s: float | None = None) -> None:
         self._steps = 0
         self._others: set[str] = set()
         self._limits: list[tuple[int, int, int]] = []
-        if silence_s is not None:
+        if limit_s is not None:
             self._others = _descriptors()
             # The first three are for a connection over which nothing is to be sent.
             self._limits = [
                 (_SOL_SOCKET, _SO_KEEPALIVE, 1),
-                (_IPPROTO_TCP, _TCP_KEEPIDLE, max(1, round(silence_s / 3))),
-                (_IPPROTO_TCP, _TCP_KEEPINTVL, max(1, round(silence_s / 3))),
-                (_IPPROTO_TCP, _TCP_USER_TIMEOUT, round(silence_s * 1000)),
+                (_IPPROTO_TCP, _TCP_KEEPIDLE, max(1, round(limit_s / 3))),
+                (_IPPROTO_TCP, _TCP_KEEPINTVL, max(1, round(limit_s / 3))),
+                (_IPPROTO_TCP, _TCP_USER_TIMEOUT, round(limit_s * 1000)),
             ]
 
     def send_at_once(self) -> None:
@@ -64,7 +64,7 @@ def _descriptors() -> set[str]:
 
 
 def _set_option(descriptors: Iterable[str], level: int, name: int, value: int) -> None:
-    """Set an option on all TCP sockets among these open files: the call fails for everything else.
+    """Set an option on these open files; for an option of TCP the call fails for all that is no TCP socket.
 
     Through ctypes: making a Python socket of a descriptor may change whether it blocks.
     """

@@ -54,7 +54,7 @@ class AdiosWriteEngine:
         self._end, self._steps = end, 0
         self._numbered = is_numbered(end.path)
         self._engine: Any = None
-        self._connections = Connections(end.silence_s)
+        self._connections = Connections(end.silence_limit_s)
         if end.on_node:
             _make_on_node(end)
         if self._numbered:
