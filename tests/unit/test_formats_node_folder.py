@@ -22,7 +22,7 @@ from workflow.formats.node_folder import (
 )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk of the node; its memory is beside it."""
     found = tmp_path / "disk"
@@ -74,7 +74,7 @@ def test_a_link_to_another_node_is_replaced_and_one_to_steps_that_are_here_is_no
 
 
 def test_on_a_disk_that_nodes_share_each_has_its_own(
-    disk: Path, run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = link.with_name("b-spool.bp")
     make_here(other, run_dir, "node")
@@ -85,7 +85,7 @@ def test_on_a_disk_that_nodes_share_each_has_its_own(
     assert links(run_dir).keys() == {other}
 
 
-def test_a_link_to_the_memory_of_another_node_stays(disk: Path, run_dir: Path, link: Path) -> None:
+def test_a_link_to_the_memory_of_another_node_stays(run_dir: Path, link: Path) -> None:
     """The folder has the same path on each node, and this one has a spool, too."""
     make_here(link, run_dir, "memory")
     other = link.with_name("b-spool.bp")
