@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import EndPlan, Plan, StagePlan
+from workflow.plan.plan_model import Plan
+from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
     NodeLost,
@@ -31,9 +32,6 @@ RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows
 Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
-# Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
-STEPS_VERBOSITY = 3
-SUMMARY_VERBOSITY = 2
 KEPT_WARNINGS = 100
 KEPT_WORDS = 16  # lines of a launcher about the ends of its ranks
 
@@ -306,21 +304,3 @@ def initial_state(plan: Plan) -> RunState:
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
     return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished), skipped=skipped)
-
-
-def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
-    """(steps are seen live, steps are known at the end) for one end.
-
-    A program of the user's own shows SST steps in its log and written steps in the index of a BP file; of
-    what it reads from a file, and of HDF5, nothing is seen, and its exit code has to do.
-    """
-    if not end.traits.has_steps:
-        return False, False
-    if stage.observed == "metrics":
-        return True, True
-    if end.traits.counted_by == "log":
-        verbosity = stage.env.get("SstVerbose", "0")
-        level = int(verbosity) if verbosity.isdigit() else 0
-        return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
-    is_index = end.side == "write" and end.traits.counted_by == "index"
-    return is_index, is_index
