@@ -81,7 +81,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import RunState, initial_state
-from workflow.run.stop_sequence import plan_stop
+from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
 from workflow.schedulers.job_questions import OwnJobQuestion
@@ -93,8 +93,6 @@ if TYPE_CHECKING:
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5
-# How long the guards of other nodes may take to see that the run has ended, and to remove its spools.
-FREE_S = 15.0
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
 
@@ -604,7 +602,8 @@ class RunLoop:
     def free_nodes(self) -> bool:
         """Let the guards remove what spools have on other nodes. Returns whether nothing can be left there."""
         on_others = [link for link in links(self.run_dir) if not link.exists()] if self.has_spools_on_nodes else []
-        return not on_others or self.guards is None or self.guards.end_run(FREE_S)
+        within_s = free_within_s(self.state, self.clock.now())
+        return not on_others or self.guards is None or self.guards.end_run(within_s)
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""
