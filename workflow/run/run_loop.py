@@ -178,6 +178,7 @@ class RunLoop:
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
+        self.has_freed_nodes = False
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
@@ -246,7 +247,8 @@ class RunLoop:
                 self.prover.close()
             if self.guards is not None:
                 self.guards.close()
-            remove_links(self.run_dir)  # the guards needed them
+            if self.has_freed_nodes:
+                remove_links(self.run_dir)  # the guards needed them
             self.log.close()
 
     def take_events(self) -> bool:
@@ -578,7 +580,8 @@ class RunLoop:
         reasons = [verdict.reason]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
-        if not self.free_nodes():
+        self.has_freed_nodes = self.free_nodes()
+        if not self.has_freed_nodes:
             reasons.append("what spools have on other nodes may be left there: their guards do not answer")
         cleaned: list[str] = []
         try:
