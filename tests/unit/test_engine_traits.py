@@ -14,9 +14,9 @@ import workflow
 from tests.support.planner import Planner
 from workflow.engines import DEFAULT_VIA, ENGINES, EngineTraits, engine_of_suffix, traits_of
 from workflow.formats.stage_file import StreamEnd
+from workflow.plan.visible_steps import visibility
 from workflow.run.observe.followed_stages import Follower
 from workflow.run.observe.stream_evidence import IndexFollower
-from workflow.run.state.run_state import visibility
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.models.engine import Engine
 from workflow.stage.timeouts import contact_file

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ from workflow.formats.node_folder import (
 )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk of the node; its memory is beside it."""
     found = tmp_path / "disk"
@@ -48,12 +49,49 @@ def test_what_is_written_by_the_link_is_on_the_node(disk: Path, run_dir: Path, l
     make_here(link, run_dir, "node")
     (link / "data.0").write_text("steps")
     (folder,) = disk.iterdir()
-    assert folder.name == folder_name(run_dir)
+    assert folder.name == f"{folder_name(run_dir)}-{os.uname().nodename}"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "others see nothing of it"
     assert (folder / "field-spool.bp/data.0").read_text() == "steps"
     assert links(run_dir) == {link: folder}
     make_here(link, run_dir, "node")
     assert (link / "data.0").exists(), "a second call changes nothing"
+
+
+def test_a_link_to_another_node_is_replaced_and_one_to_steps_that_are_here_is_not(
+    disk: Path, run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt before was on another node, or had another $TMPDIR."""
+    link.symlink_to(disk / "gone" / folder_name(run_dir) / link.name)
+    make_here(link, run_dir, "node")
+    (link / "data.0").write_text("steps")
+    assert [path.name for path in link.parent.iterdir()] == [link.name]
+    (disk / "other").mkdir()
+    monkeypatch.setenv("TMPDIR", str(disk / "other"))
+    make_here(link, run_dir, "node")
+    assert (link / "data.0").read_text() == "steps", "the next attempt appends to them"
+    assert list((disk / "other").iterdir()) == []
+    assert remove_here(run_dir) == [link]
+
+
+def test_on_a_disk_that_nodes_share_each_has_its_own(
+    run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = link.with_name("b-spool.bp")
+    make_here(other, run_dir, "node")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="n2"))
+    make_here(link, run_dir, "node")
+    assert remove_here(run_dir) == [link]
+    assert other.exists()
+    assert links(run_dir).keys() == {other}
+
+
+def test_a_link_to_the_memory_of_another_node_stays(run_dir: Path, link: Path) -> None:
+    """The folder has the same path on each node, and this one has a spool, too."""
+    make_here(link, run_dir, "memory")
+    other = link.with_name("b-spool.bp")
+    other.symlink_to(link.readlink().with_name(other.name))
+    assert remove_here(run_dir) == [link]
+    assert other.is_symlink()
 
 
 def test_a_file_at_the_path_of_the_link_stays(disk: Path, run_dir: Path, link: Path) -> None:
@@ -134,7 +172,7 @@ def test_however_the_path_of_the_run_is_written_its_folder_is_the_same(disk: Pat
 def test_the_folder_of_another_user_is_neither_used_nor_removed(
     disk: Path, run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = disk / folder_name(run_dir)
+    taken = disk / f"{folder_name(run_dir)}-{os.uname().nodename}"
     taken.mkdir()
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
@@ -148,7 +186,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(disk: Path, run_dir: 
     """In a place where anybody may write, somebody lets it lead to a folder of this user."""
     treasure = disk.parent / "treasure"
     treasure.mkdir()
-    (disk / folder_name(run_dir)).symlink_to(treasure)
+    (disk / f"{folder_name(run_dir)}-{os.uname().nodename}").symlink_to(treasure)
     with pytest.raises(FileExistsError):
         make_here(link, run_dir, "node")
     remove_here(run_dir)

@@ -31,7 +31,7 @@ def test_it_gets_the_signal_as_often_as_said_from_the_opening_of_its_streams() -
         run.tick(t)
     assert run.passed == [(700, "md", "USR1"), (802, "md", "USR1"), (904, "md", "USR1")]
     assert [event.t for event in run.decisions(CheckpointRequested)] == [700, 802, 904]
-    assert run.state.stages["md"].asked == 904
+    assert run.state.stages["md"].checkpoint_asked == 904
 
 
 def test_one_that_has_closed_its_streams_or_has_ended_gets_none() -> None:
@@ -42,6 +42,18 @@ def test_one_that_has_closed_its_streams_or_has_ended_gets_none() -> None:
     run.feed(exited).tick(run.t + 200)
     assert run.passed == []
     assert run.decisions(CheckpointRequested) == []
+
+
+def test_one_of_which_no_end_is_seen_gets_none() -> None:
+    """Such a stage counts as open from its start; nobody knows when it has a handler."""
+    made = chain("after", plain=True, start=1e6, step=1e6, warn=1e6, run=1e6)
+    md, saxs, keep = made.stages
+    keep = keep.model_copy(update={"checkpoint": plan().stage("md").checkpoint})
+    run = Run(made.model_copy(update={"stages": [md, saxs, keep]}))
+    run.feed(*run.done("md", 3)).feed(*run.done("saxs", 3))
+    assert run.state.stages["keep"].opened is not None
+    run.tick(run.t + 500)
+    assert run.passed == []
 
 
 def test_at_the_stop_it_is_asked_once_more_by_the_signal_that_it_has() -> None:

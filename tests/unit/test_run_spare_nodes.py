@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,17 @@ from tests.support.chains import Way, chain
 from tests.support.imagined_run import Run
 from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import LaunchPlan, Plan, RestartPlan, StagePlan
+from workflow.run.attempts import find_beginning
 from workflow.run.lifecycle import wake_at
-from workflow.run.state.events import NodeLost, NodeSeen, NodeSilent, RanksEnded, StageExited
+from workflow.run.state.events import (
+    NodeLost,
+    NodeSeen,
+    NodeSilent,
+    RanksEnded,
+    StageExited,
+    StreamOpened,
+    StreamProgress,
+)
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided
 from workflow.run.verdict.spare_nodes import ENDED_THERE_S
 
@@ -62,6 +72,26 @@ def test_a_stage_of_a_lost_node_goes_on_at_the_spare_one() -> None:
     assert run.state.runs_on("saxs", 3) and not run.state.runs_on("saxs", 1)
     assert not run.state.is_gone("saxs")
     assert run.state.spares == {}
+
+
+def test_what_a_stage_has_written_on_its_own_node_counts_as_far_as_it_has_said(tmp_path: Path) -> None:
+    """The supervisor's node sees a link that leads nowhere. When the node is lost, the steps are."""
+    link = tmp_path / "pattern-spool.bp"
+    link.symlink_to("/dev/shm/wf-of-another-node/pattern-spool.bp")
+    plan = plan_of("live", [["saxs"]])
+    md, saxs, keep = plan.stages
+    atoms, pattern = saxs.ends
+    ends = [atoms, pattern.model_copy(update={"on_node": "memory", "path": str(link)})]
+    run = going(plan.model_copy(update={"stages": [md, saxs.model_copy(update={"ends": ends}), keep]}))
+    assert find_beginning(tmp_path, run.state, ["saxs"]).first_step == 8
+    run.feed(lost(20, 1), StageExited(20.2, "saxs", None, signal.SIGKILL))
+    assert run.state.moves
+    assert find_beginning(tmp_path, run.state, ["saxs"]).first_step == 0
+    # On the spare node there are those of the attempt there.
+    run.tick(30).feed(
+        StreamOpened(31, "pattern", "saxs", "write"), StreamProgress(32, "pattern", "saxs", "write", 9, 0)
+    )
+    assert find_beginning(tmp_path, run.state, ["saxs"]).first_step == 9
 
 
 def test_hosts_take_the_places_of_others() -> None:

@@ -13,14 +13,18 @@ from workflow.run.lifecycle import step
 from workflow.run.state.events import (
     Event,
     Interrupted,
+    NodeLost,
     Requested,
     RunStarted,
     StageCut,
     StageExited,
     StageStarted,
+    StopPlanned,
     StreamOpened,
+    Tick,
 )
 from workflow.run.state.run_state import initial_state
+from workflow.run.stop_sequence import free_within_s
 
 
 def test_kill_is_certain_at_once() -> None:
@@ -109,6 +113,22 @@ def test_who_is_in_a_hurry_after_a_failure_ends_all(hurry: Event) -> None:
     assert (run.told, run.signals) == ([], [(5.1, both, signal.SIGINT)])
     run = Run(plan, job="12").open_all().feed(StageExited(5, "keep", None, 9), hurry)
     assert (run.told, run.signals[0][1:]) == ([(5, both)], (("md", "saxs", "keep"), signal.SIGKILL))
+
+
+def test_the_verdict_waits_for_the_guards_no_longer_than_it_can() -> None:
+    def waits(*events: Event, t: float = 100.0) -> float:
+        return free_within_s(Run(chain("sst", start=1e6), job="12").feed(*events).state, t)
+
+    assert waits() == 15.0
+    assert waits(Interrupted(90.0, "SIGTERM")) == 4.0, "the scheduler kills in a few seconds"
+    assert waits(Requested(90.0, "stop", "me")) == 15.0
+    assert waits(NodeLost(90.0, 1, "n2", 10.0, "")) == 4.0, "its guard never ends"
+    planned = StopPlanned(0.0, 80.0, 200.0)
+    assert waits(planned) == 15.0
+    assert waits(planned, Tick(80.0)) == 4.0, "what is left of the allocation is for what is to be done"
+    assert waits(planned, Tick(80.0), t=197.0) == 1.5
+    assert waits(planned, t=190.0) == 5.0
+    assert waits(planned, t=300.0) == 0.0
 
 
 def test_stage_that_ends_well_during_the_stop_is_not_blamed() -> None:

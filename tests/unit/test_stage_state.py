@@ -180,6 +180,23 @@ def test_states_that_a_stage_behind_one_without_a_state_needs_are_kept(attempt: 
     assert save(range(40, 60, 2)) == [32, 52, 54, 56, 58]
 
 
+def test_streams_that_go_round_in_a_circle_are_looked_at_once(attempt: StageSettings) -> None:
+    """field → there → forces → back → moved → there: neither of the two programs behind this one has a state."""
+    writes = StreamEnd("field", "field", "write", "SST", "field", parameters={"QueueLimit": "2"})
+    made = replace(
+        attempt,
+        ends=(writes,),
+        readers={"field": ["there"], "forces": ["back"], "moved": ["there"]},
+        written={"there": ["forces"], "back": ["moved"]},
+    )
+    settings.use(made)
+    state = stage.State(n=0)
+    for step in range(0, 40, 2):
+        begin(made, step)
+        state.save()
+    assert [each.steps["field"] for each in read_states(folder(made))] == [38, 36, 34, 32]
+
+
 def test_a_state_is_saved_when_the_run_is_to_be_stopped(
     attempt: StageSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,8 @@
 
 A file there is known by a link in `streams` of the run directory, at the path that the plan gives it. Only the node
 that has the folder can read it by the link. Whoever ends the run finds by the link what is to be removed; the name of
-the folder is made from the path of the run directory, so that nobody takes the folder of another run for it.
+the folder is made from the path of the run directory, so that nobody takes the folder of another run for it, and on
+disk from the name of the node, too: $TMPDIR may lead to a folder that nodes share.
 
 The guards of a run import this module where only the standard library can be found.
 """
@@ -10,6 +11,7 @@ The guards of a run import this module where only the standard library can be fo
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -24,7 +26,7 @@ _STREAMS = "streams"
 
 
 def folder_name(run_dir: str | Path) -> str:
-    """The name of the folder of a run, however the path of its directory is written."""
+    """The name of the folder of a run in memory, however the path of its directory is written."""
     path = os.path.realpath(run_dir)
     digest = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
     return f"wf-{os.getuid()}-{digest}"
@@ -35,23 +37,45 @@ def root_here(place: OnNode) -> Path:
     return MEMORY if place == "memory" else Path(os.environ.get("TMPDIR") or "/tmp")
 
 
+def _name_on_disk(run_dir: str | Path) -> str:
+    # Not Slurm's name of the node: the supervisor, and `wf clean` in another session, may not have its variable.
+    return f"{folder_name(run_dir)}-{os.uname().nodename}"
+
+
+def _folder(run_dir: str | Path, place: OnNode) -> Path:
+    return root_here(place) / (folder_name(run_dir) if place == "memory" else _name_on_disk(run_dir))
+
+
 def make_here(link: Path, run_dir: str | Path, place: OnNode) -> None:
     """Make the folder of a run on this node, in it the directory of a BP file, and the link by which it is known.
 
-    Raises OSError, also where a file is at the path of the link, or the folder belongs to another user.
+    What an earlier attempt has left is used again where it is on this node. Raises OSError, also where a file is at the
+    path of the link, or the folder belongs to another user.
     """
-    folder = root_here(place) / folder_name(run_dir)
+    target = _folder(run_dir, place) / link.name
     # The link first: whoever ends the run finds what is to be removed, whenever this process is killed.
     try:
-        link.symlink_to(folder / link.name)
+        link.symlink_to(target)
     except FileExistsError:
         if not link.is_symlink():
             raise
+        if link.exists():
+            target = link.readlink()
+        elif link.readlink() != target:  # it was on another node, or $TMPDIR was another one
+            _replace_link(link, target)
+    folder = target.parent
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     if not _is_own(folder):
-        raise FileExistsError(17, "belongs to another user", str(folder))
-    (folder / link.name).mkdir(exist_ok=True)
+        raise FileExistsError(errno.EEXIST, "belongs to another user", str(folder))
+    target.mkdir(exist_ok=True)
+
+
+def _replace_link(link: Path, target: Path) -> None:
+    """At no time there is no link: other ranks may open the file by it."""
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    new.symlink_to(target)
+    new.replace(link)
 
 
 def links(run_dir: str | Path) -> dict[Path, Path]:
@@ -61,26 +85,27 @@ def links(run_dir: str | Path) -> dict[Path, Path]:
         for entry in entries:
             if entry.is_symlink():
                 folder = Path(entry.path).readlink().parent
-                if folder.name == name:
+                if folder.name == name or folder.name.startswith(f"{name}-"):
                     found[Path(entry.path)] = folder
     return found
 
 
 def folders_here(run_dir: str | Path, known: Iterable[Path] = ()) -> set[Path]:
     """The folders of a run that are on this node. `known`: folders that links have led to."""
-    name = folder_name(run_dir)
-    usual = [root_here(place) / name for place in ("memory", "node")]
-    places = {*usual, *links(run_dir).values(), *known}
-    return {folder for folder in places if folder.name == name and _is_own(folder)}
+    names = {folder_name(run_dir), _name_on_disk(run_dir)}
+    places = {_folder(run_dir, "memory"), _folder(run_dir, "node"), *links(run_dir).values(), *known}
+    return {folder for folder in places if folder.name in names and _is_own(folder)}
 
 
 def remove_here(run_dir: str | Path, known: Iterable[Path] = ()) -> list[Path]:
     """Remove the folders of a run that are on this node, and the links to them, which are returned. No stage of the run
     may run any more. `known`: folders that links have led to."""
     here = folders_here(run_dir, known)
+    # In memory the folders of all nodes have the same path: of those in `here` some links may lead to other nodes.
+    led_here = {link: folder for link, folder in links(run_dir).items() if folder in here and link.exists()}
     for folder in here:
         shutil.rmtree(folder, ignore_errors=True)
-    gone = [link for link, folder in links(run_dir).items() if folder in here and not folder.exists()]
+    gone = [link for link, folder in led_here.items() if not folder.exists()]
     for link in gone:
         with contextlib.suppress(OSError):
             link.unlink(missing_ok=True)

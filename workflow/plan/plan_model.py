@@ -505,12 +505,12 @@ class Plan(PlanPart):
         return _by_name(self, "stages", self.stages)[name]
 
     @property
-    def asked(self) -> list[StagePlan]:
+    def signalled_stages(self) -> list[StagePlan]:
         """The stages that are asked for checkpoints by a signal; built once per list, as `_by_name`."""
-        known: tuple[list[StagePlan], list[StagePlan]] | None = self.__dict__.get("_asked")
+        known: tuple[list[StagePlan], list[StagePlan]] | None = self.__dict__.get("_signalled")
         if known is None or known[0] is not self.stages:
             found = [each for each in self.stages if each.checkpoint is not None and each.checkpoint.signal]
-            known = self.__dict__["_asked"] = self.stages, found
+            known = self.__dict__["_signalled"] = self.stages, found
         return known[1]
 
     def stream(self, name: str) -> StreamPlan:

@@ -35,7 +35,8 @@ class PassSignal:
 
 @dataclass(frozen=True)
 class TellStages:
-    """Tell these stages that the run is to be stopped: by the stop file, and the signals that they have asked for."""
+    """Tell these stages that the run is to be stopped: by the stop file, and by the signal of each that has one, its
+    `stop_signal` or the one on which it writes a checkpoint."""
 
     stages: tuple[str, ...]
     reason: str

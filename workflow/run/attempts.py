@@ -94,7 +94,7 @@ def _member(run_dir: Path, state: RunState, name: str) -> Member:
     written = [end for end in plan.ends if end.side == "write"]
     folder = stage_dir(run_dir, name) / STATE_DIR
     states = whole_states(folder, [end.stream for end in plan.ends], plan.ranks) if folder.exists() else None
-    kept = {end.stream: _whole_steps(end) for end in written if state.plan.stream(end.stream).is_kept}
+    kept = {end.stream: _kept_steps(state, name, end) for end in written if state.plan.stream(end.stream).is_kept}
     return Member(
         name,
         reads=reads,
@@ -107,9 +107,21 @@ def _member(run_dir: Path, state: RunState, name: str) -> Member:
     )
 
 
-def _whole_steps(end: EndPlan) -> int:
-    index = read_index(Path(end.path) / "md.idx")
+def _kept_steps(state: RunState, stage: str, end: EndPlan) -> int:
+    """How many whole steps there are of what a stage has written, and goes on with."""
+    path = Path(end.path)
+    if end.on_node and path.is_symlink() and not path.exists():
+        # On another node, which only the stage itself can read.
+        return end.before if _has_left(state, stage) else max(end.before, state.ends[end.stream, stage, "write"].steps)
+    index = read_index(path / "md.idx")
     return end.before + (0 if index is None else index.steps)
+
+
+def _has_left(state: RunState, stage: str) -> bool:
+    """Whether a node of a stage was lost, or replaced, since the stage was started: what it had there is gone."""
+    started, places = state.stages[stage].started, state.plan.stage(stage).placement.nodes
+    moved = [move for move in state.moves if any(first <= move.node < last for first, last in places)]
+    return bool(state.lost_nodes(stage)) or any(started is None or move.t >= started for move in moved)
 
 
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:

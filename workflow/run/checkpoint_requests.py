@@ -23,14 +23,16 @@ def next_request(state: RunState) -> float | None:
 def _due(state: RunState) -> dict[str, tuple[float, str]]:
     """Stage → when it is to get which signal next.
 
-    Not before its streams are open, nor when it has closed them: a program that has no handler for a signal is ended by
-    it.
+    Not before one of its streams has been seen to open, nor when it has closed them: a program that has no handler for
+    a signal is ended by it.
     """
     found = {}
-    for stage in state.plan.asked:
+    for stage in state.plan.signalled_stages:
         checkpoint, now = stage.checkpoint, state.stages[stage.name]
         if checkpoint is None or not now.runs or now.opened is None:
             continue
-        if any(end.closed is None for end in state.ends_of(stage.name)):
-            found[stage.name] = (max(now.opened, now.asked or 0.0) + checkpoint.every_s, checkpoint.signal)
+        ends = state.ends_of(stage.name)
+        # Where no end is seen live, a stage counts as open from its start.
+        if any(end.opened is not None for end in ends) and any(end.closed is None for end in ends):
+            found[stage.name] = (max(now.opened, now.checkpoint_asked or 0.0) + checkpoint.every_s, checkpoint.signal)
     return found

@@ -1,6 +1,6 @@
 """What a run removes or marks when it ends: contact files, streams not kept, BP files that a dead writer left open.
 
-So it does with spools that are on this node, outside of the run directory.
+It also removes spools on this node that are outside of the run directory.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             _stop_after_failure(decisions)
         if decisions.state.restarting:
             _start_again(decisions)
-        if decisions.state.plan.asked and not _fails_or_stops(decisions.state):
+        if decisions.state.plan.signalled_stages and not _fails_or_stops(decisions.state):
             request_checkpoints(decisions)
     stop_stages(decisions)
     finish_run(decisions)

@@ -81,7 +81,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import RunState, initial_state
-from workflow.run.stop_sequence import plan_stop
+from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
 from workflow.schedulers.job_questions import OwnJobQuestion
@@ -93,8 +93,6 @@ if TYPE_CHECKING:
 
 # How often a state is handed on although nothing has changed.
 SHOW_S = 0.5
-# How long the guards of other nodes may take to see that the run has ended, and to remove its spools.
-FREE_S = 15.0
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
 
@@ -180,6 +178,7 @@ class RunLoop:
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
+        self.has_freed_nodes = False
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         processes.watch(signals.descriptor)
         processes.watch(newest.left)
@@ -248,7 +247,8 @@ class RunLoop:
                 self.prover.close()
             if self.guards is not None:
                 self.guards.close()
-            remove_links(self.run_dir)  # the guards needed them
+            if self.has_freed_nodes:
+                remove_links(self.run_dir)  # the guards needed them
             self.log.close()
 
     def take_events(self) -> bool:
@@ -580,7 +580,8 @@ class RunLoop:
         reasons = [verdict.reason]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
-        if not self.free_nodes():
+        self.has_freed_nodes = self.free_nodes()
+        if not self.has_freed_nodes:
             reasons.append("what spools have on other nodes may be left there: their guards do not answer")
         cleaned: list[str] = []
         try:
@@ -604,7 +605,8 @@ class RunLoop:
     def free_nodes(self) -> bool:
         """Let the guards remove what spools have on other nodes. Returns whether nothing can be left there."""
         on_others = [link for link in links(self.run_dir) if not link.exists()] if self.has_spools_on_nodes else []
-        return not on_others or self.guards is None or self.guards.end_run(FREE_S)
+        within_s = free_within_s(self.state, self.clock.now())
+        return not on_others or self.guards is None or self.guards.end_run(within_s)
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

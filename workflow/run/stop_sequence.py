@@ -42,6 +42,29 @@ ENDS_JOB = ("cancelled", "preempted", "time_limit")
 GIVE_UP_S = 1.0
 # For the scheduler's answer about the job: it is asked once.
 ANSWER_S = 3.5
+# How long the guards of other nodes may take to see that the run has ended, and to remove its spools. They look every
+# 2 s; a file system may show them the request later.
+FREE_S = 15.0
+# The same where the verdict cannot wait.
+SHORT_FREE_S = 4.0
+
+
+def is_hurried(state: RunState) -> bool:
+    """Whether what ends the run may be about to end its supervisor."""
+    return bool(state.interrupted and not state.cancelled) or state.cause in ENDS_JOB
+
+
+def free_within_s(state: RunState, t: float) -> float:
+    """How long the verdict waits until the guards have removed what spools have on other nodes. The launcher of the
+    guards waits for the one of a lost node for ever, and the others need no longer than this."""
+    hurries = is_hurried(state) or state.cause == "end_of_allocation" or bool(state.lost)
+    longest = SHORT_FREE_S if hurries else FREE_S
+    if state.ends_at is None:
+        return longest
+    begin = t if state.stopping is None else state.stopping
+    left = state.ends_at - submission_s(state.plan, state.ends_at - begin) - t
+    # Half of it is for what follows: the files, the verdict.
+    return min(longest, max(0.0, left / 2))
 
 
 class Rung(NamedTuple):
@@ -119,7 +142,7 @@ def stop_stages(decisions: Decisions) -> None:
 def _tells_apart(state: RunState) -> bool:
     """Whether stages that could go on are told first, after a failure: not where somebody, or the scheduler, is about
     to end them all."""
-    hurries = (state.interrupted and not state.cancelled) or state.cause in ENDS_JOB
+    hurries = is_hurried(state)
     return bool(state.culprit) and not hurries
 
 

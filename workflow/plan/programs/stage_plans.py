@@ -19,6 +19,7 @@ from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory
 from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
+from workflow.plan.visible_steps import visibility
 from workflow.redaction import FILE, VARIABLE
 from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
@@ -62,7 +63,7 @@ def to_stage_plan(
     notes.why(f"stages.{stage.name}.memory", memory.why)
     written, copied = user_files(stage, filler, configs, ends, problems)
     environment = _environment(stage, ends, placement, memory, filler, site, notes)
-    return StagePlan(
+    made = StagePlan(
         name=stage.name,
         kind=kind,
         component=stage.spec.component,
@@ -90,6 +91,20 @@ def to_stage_plan(
         kept_files=_kept_files(stage, parameters),
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
+    _check_signal(made, problems)
+    return made
+
+
+def _check_signal(stage: StagePlan, problems: Problems) -> None:
+    """A program gets the signal for a checkpoint when one of its streams has been seen to open."""
+    asks = stage.checkpoint is not None and stage.checkpoint.signal
+    if not asks or any(visibility(stage, end)[0] for end in stage.ends):
+        return
+    text = f"nobody knows when {stage.name} is ready for it: while it runs, wf sees none of its streams"
+    hint = "let it write one by `via: sst` or `via: bp5`"
+    if any(end.traits.counted_by == "log" for end in stage.ends):
+        hint = "remove SstVerbose from its `env`: at level 3 the log of SST says when a stream is open"
+    problems.add(f"stages.{stage.name}.checkpoint.signal", text, f"{hint}; or remove `signal` and `every`")
 
 
 def _checkpoint(

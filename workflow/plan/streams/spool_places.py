@@ -71,7 +71,8 @@ def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, p
     several = max(end for stage in stages for _, end in stage.placement.nodes) > 1
     if several and not LAUNCHERS[site.launcher].shares_cores:
         text = (
-            f"on several nodes, nobody would remove it: launcher {site.launcher} has no place for wf's guard of a node"
+            f"on several nodes wf's guard cannot run beside the stages under launcher {site.launcher}, so the spool "
+            "would be left behind"
         )
         problems.add(f"streams.{stream.name}.spool", text, _SHARED)
 

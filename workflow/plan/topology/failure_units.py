@@ -75,14 +75,16 @@ def _sources(
 ) -> dict[str, SourceBegin]:
     """The stages of a unit that read no stream → where they begin."""
     reading = {port.stage for stream in streams for port in stream.readers}
-    found: dict[str, SourceBegin] = {}
-    for name in unit:
-        if name not in reading:
-            component, spec = stages[name].component, stages[name].spec
-            saves = spec.checkpoint is not None if component is None else component.state == "saved"
-            unknown = component is None and not saves
-            found[name] = "first" if from_start else "state" if saves else "either" if unknown else "first"
-    return found
+    sources = [name for name in unit if name not in reading]
+    return {name: "first" if from_start else _source_begin(stages[name]) for name in sources}
+
+
+def _source_begin(stage: DeclaredStage) -> SourceBegin:
+    """Where a stage that reads no stream begins when it goes on where it was."""
+    if stage.component is not None:
+        return "state" if stage.component.state == "saved" else "first"
+    # A program may save a state without having declared it.
+    return "state" if stage.spec.checkpoint is not None else "either"
 
 
 def _advise_spools(

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.bp_holes import drop_data
-from workflow.formats.guard_requests import has_requests, read_request
+from workflow.formats.guard_requests import GuardRequest, has_requests, read_request
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.node_folder import links, remove_here
@@ -199,7 +199,7 @@ class _EndRequest:
         self.came = True
 
 
-class _RequestTaker(threading.Thread):
+class RequestTaker(threading.Thread):
     """Does what the supervisor asks: it ends attempts of stages on this node, frees what spools here hold of old steps,
     and removes the spools at the end.
 
@@ -217,14 +217,24 @@ class _RequestTaker(threading.Thread):
     def run(self) -> None:
         """Look for ever."""
         while True:
-            request = read_request(self._run_dir)
-            for stage_file in request.stages:
-                self._end(stage_file)
-            self._known |= {*links(self._run_dir).values()}
-            for name, first in request.first.items():
-                self._free(name, first)
-            self.ended = request.ended
+            self.take(read_request(self._run_dir))
             time.sleep(LOOK_S)
+
+    def take(self, request: GuardRequest) -> None:
+        """Do what is asked. What cannot be done, whatever the reason, is a problem, and what follows is done still."""
+        for stage_file in request.stages:
+            try:
+                self._end(stage_file)
+            except Exception as error:
+                self.problem = f"{stage_file}: what is left of it here cannot be ended: {error!r}"
+        self._known |= {*links(self._run_dir).values()}
+        for name, first in request.first.items():
+            try:
+                self._free(name, first)
+            except Exception as error:
+                why = (error.strerror if isinstance(error, OSError) else "") or repr(error)
+                self.problem = f"the spool {name} keeps all its steps: {why}"
+        self.ended = request.ended
 
     def remove_spools(self) -> None:
         """No process of the run uses them any more."""
@@ -240,10 +250,7 @@ class _RequestTaker(threading.Thread):
         if first <= self._dropped.get(name, 0) or not file.exists():
             return
         self._dropped[name] = first
-        try:
-            drop_data(file, first)
-        except OSError as error:
-            self.problem = f"the spool {name} keeps all its steps: {error.strerror or error}"
+        drop_data(file, first)
 
 
 class _GuardOutput:
@@ -340,7 +347,7 @@ def main(run_dir: str, job: str = "", *command: str) -> int:
     lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(_TURN_S)
-    requests = _RequestTaker(run_dir)
+    requests = RequestTaker(run_dir)
     if has_requests(run_dir):
         requests.start()
     pipe, told = _BeatPipe(), lease.monitor.sees_beats

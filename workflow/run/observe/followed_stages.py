@@ -23,6 +23,7 @@ from workflow.formats.sides import EndOfStream
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.rank_ends import EndPattern, find_ends
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
+from workflow.plan.visible_steps import visibility
 from workflow.run.observe.metrics_follower import MetricsFollower
 from workflow.run.observe.sst_log import TransportFaultFollower
 from workflow.run.observe.stream_evidence import (
@@ -45,7 +46,6 @@ from workflow.run.state.events import (
     StreamWaiting,
     bring_between,
 )
-from workflow.run.state.run_state import visibility
 
 # Longer than NFS clients believe by default that a file is not there (acdirmin, 30 s).
 VISIBILITY_S = 35.0

@@ -9,6 +9,7 @@ from typing import Any
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
 from workflow.plan.plan_model import StreamPlan
+from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
@@ -66,7 +67,6 @@ from workflow.run.state.run_state import (
     EndState,
     RunState,
     StageState,
-    visibility,
 )
 
 # How long after the request to stop the run itself cancels no step: it begins with SIGINT.
@@ -220,7 +220,7 @@ class _Draft:
                 if stage in self.stages and self.stages[stage].fault is None:
                     self.change_stage(stage, fault=event)
             case CheckpointRequested(stage=stage):
-                self.change_stage(stage, asked=event.t)
+                self.change_stage(stage, checkpoint_asked=event.t)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

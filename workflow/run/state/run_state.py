@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import EndPlan, Plan, StagePlan
+from workflow.plan.plan_model import Plan
+from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
     NodeLost,
@@ -31,9 +32,6 @@ RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows
 Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
-# Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
-STEPS_VERBOSITY = 3
-SUMMARY_VERBOSITY = 2
 KEPT_WARNINGS = 100
 KEPT_WORDS = 16  # lines of a launcher about the ends of its ranks
 
@@ -109,7 +107,7 @@ class StageState:
     replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
     worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
-    asked: float | None = None  # when it was last asked for a checkpoint by a signal
+    checkpoint_asked: float | None = None  # when it was last asked for a checkpoint by a signal
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property
@@ -313,21 +311,3 @@ def initial_state(plan: Plan) -> RunState:
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
     return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished), skipped=skipped)
-
-
-def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
-    """(steps are seen live, steps are known at the end) for one end.
-
-    A program of the user's own shows SST steps in its log and written steps in the index of a BP file; of
-    what it reads from a file, and of HDF5, nothing is seen, and its exit code has to do.
-    """
-    if not end.traits.has_steps:
-        return False, False
-    if stage.observed == "metrics":
-        return True, True
-    if end.traits.counted_by == "log":
-        verbosity = stage.env.get("SstVerbose", "0")
-        level = int(verbosity) if verbosity.isdigit() else 0
-        return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
-    is_index = end.side == "write" and end.traits.counted_by == "index"
-    return is_index, is_index

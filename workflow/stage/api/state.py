@@ -179,23 +179,27 @@ def _needed_by_readers(kept: Sequence[KeptState]) -> set[int]:
     its own states goes back: for each of those the newest that is not after it."""
     current, found = settings.current(), set[int]()
     for end in current.ends:
-        for step in _begins_behind(end.stream, current) if end.side == "write" else ():
+        for step in _begins_behind(end.stream, current, set()) if end.side == "write" else ():
             before = [own.number for own in kept if own.steps[end.stream] <= step]
             found |= set(before[-1:])
     return found
 
 
-def _begins_behind(stream: str, current: StageSettings) -> Iterator[int]:
+def _begins_behind(stream: str, current: StageSettings, visited: set[str]) -> Iterator[int]:
     """The steps of a stream at which a stage behind it may have to begin: those of the states that its readers have
     saved. A reader without a state writes a step for each that it reads, and begins where the stages behind it do: at
-    the same step, or at a later one where it has skipped some."""
+    the same step, or at a later one where it has skipped some. `visited`: streams that are not looked at again: they
+    may go round in a circle."""
+    if stream in visited:
+        return
+    visited.add(stream)
     for reader in current.readers.get(stream, ()):
         folder = Path(current.run_dir) / "stages" / reader / STATE_DIR
         if folder.exists():
             yield from (theirs.steps.get(stream, 0) for theirs in read_states(folder))
         else:
             for passed in current.written.get(reader, ()):
-                yield from _begins_behind(passed, current)
+                yield from _begins_behind(passed, current, visited)
 
 
 def _is_far_before(state: KeptState, newest: KeptState) -> bool:
