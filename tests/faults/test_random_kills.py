@@ -20,12 +20,11 @@ import pytest
 
 from tests.support.hurt_runs import newest_pid
 from tests.support.long_tables import long_table
-from tests.support.pipelines import ROOT, Done
+from tests.support.pipelines import FAULTY, Done
 from tests.support.reliability import note, steps_written
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
 
-FAULTY = ROOT / "tests/support/faulty"
 STEPS = 40
 PIPELINE = f"""
 wf: 1

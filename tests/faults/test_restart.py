@@ -9,17 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.support.long_tables import long_table
-from tests.support.pipelines import HOLDING, ROOT, Done, run
-from tests.support.reliability import note, ways
+from tests.support.pipelines import FAULTY, HOLDING, Done, run
+from tests.support.reliability import FaultyCell, each_end, note_restart, ways
 from workflow.compare.compare_runs import compare_runs
 from workflow.formats.node_folder import folders_here
 
-FAULTY = ROOT / "tests/support/faulty"
 STEPS = 20
 PIPELINE = """
 stages:
@@ -36,33 +34,18 @@ streams:
 # How the two streams go: the first one is kept in any case, or there is nothing to go on from.
 WAYS = ways("live then sst", "live then live", "live then after", "after then sst", "spool then sst", "spool then live")
 ON_NODE = ways("spool in memory then sst", "spool on the node then live")
-ENDS = ("kill", "exit1", "exit0", "raise", "segv")
-PLACES = ("start", "before", "inside", "after", "close")
 
 
-class Cell(NamedTuple):
-    """One cell of the table."""
-
-    way: str
-    how: str
-    where: str
-    at: int = 5
-
-    def __str__(self) -> str:
-        return f"{self.way}, {self.how} {self.where} {self.at}"
-
-
-def cells(ways: Iterable[str]) -> list[Cell]:
+def cells(ways: Iterable[str]) -> list[FaultyCell]:
     """Each end at each place; and when nothing has been finished, or all but the last step."""
-    found = [Cell(way, how, where) for way, how, where in itertools.product(ways, ENDS, PLACES)]
     moments = itertools.product(ways, ("before", "after"), (0, STEPS - 1))
-    return found + [Cell(way, "kill", where, at) for way, where, at in moments]
+    return each_end(ways) + [FaultyCell(way, "kill", where, at) for way, where, at in moments]
 
 
 TABLE = [*long_table(cells(WAYS), sample=10), *long_table(cells(ON_NODE), sample=2, seed=19)]
 
 
-def go(folder: Path, cell: Cell, *, name: str, do: str = "restart", times: int = 1, sets: str = "") -> Done:
+def go(folder: Path, cell: FaultyCell, *, name: str, do: str = "restart", times: int = 1, sets: str = "") -> Done:
     first, second = (WAYS | ON_NODE)[cell.way]
     text = PIPELINE.format(
         steps=STEPS, faulty=FAULTY, how=cell.how, where=cell.where, at=cell.at, times=times, do=do,
@@ -71,7 +54,7 @@ def go(folder: Path, cell: Cell, *, name: str, do: str = "restart", times: int =
     return run(folder, text, *(["--set", sets] if sets else []), name=name)
 
 
-def assert_like_undisturbed(folder: Path, done: Done, cell: Cell) -> None:
+def assert_like_undisturbed(folder: Path, done: Done, cell: FaultyCell) -> None:
     """The same data, each step once."""
     whole = go(folder, cell._replace(how="none"), name="whole")
     assert whole.code == 0, whole.said
@@ -83,7 +66,7 @@ def assert_like_undisturbed(folder: Path, done: Done, cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("cell", TABLE, ids=str)
-def test_an_analysis_goes_on_where_it_was(cell: Cell, tmp_path: Path) -> None:
+def test_an_analysis_goes_on_where_it_was(cell: FaultyCell, tmp_path: Path) -> None:
     done = go(tmp_path, cell, name="run")
     assert done.code == 0, done.said
     (restart,) = done.report.restarts
@@ -94,16 +77,12 @@ def test_an_analysis_goes_on_where_it_was(cell: Cell, tmp_path: Path) -> None:
     assert wanted - 4 <= restart.first_step <= wanted + 1, restart
     assert not folders_here(done.folder), "a spool is left on the node"
     assert_like_undisturbed(tmp_path, done, cell)
-    failed = (tmp_path / "tokens" / "0").stat().st_mtime
-    note(
-        "restart", way=cell.way, how=cell.how, equal=True, replayed=restart.replayed, gap_s=restart.gap_s,
-        decided_s=max(0.0, restart.t - failed),
-    )  # fmt: skip
+    note_restart(tmp_path, cell, restart)
 
 
 @pytest.mark.parametrize("where", ["before", "inside"])
 def test_a_crash_that_comes_back_is_named(where: str, tmp_path: Path) -> None:
-    done = go(tmp_path, Cell("live then live", "exit1", where), name="run", times=99)
+    done = go(tmp_path, FaultyCell("live then live", "exit1", where), name="run", times=99)
     assert done.code == 1
     assert done.report.run.stage == "work"
     assert "step 5 ends it: ended with exit code 1 both times" in done.report.run.reason
@@ -111,7 +90,7 @@ def test_a_crash_that_comes_back_is_named(where: str, tmp_path: Path) -> None:
 
 
 def test_several_failures_in_one_run(tmp_path: Path) -> None:
-    cell = Cell("live then sst", "kill", "before")
+    cell = FaultyCell("live then sst", "kill", "before")
     done = go(tmp_path, cell, name="run", times=3)
     assert done.code == 0, done.said
     assert [restart.attempt for restart in done.report.restarts] == [2, 3, 4]
@@ -119,7 +98,7 @@ def test_several_failures_in_one_run(tmp_path: Path) -> None:
 
 
 def test_stop_is_the_default(tmp_path: Path) -> None:
-    done = go(tmp_path, Cell("live then live", "kill", "after"), name="run", do="stop")
+    done = go(tmp_path, FaultyCell("live then live", "kill", "after"), name="run", do="stop")
     assert done.code == 1
     assert done.report.run.stage == "work"
     assert done.report.restarts == []
@@ -147,7 +126,7 @@ streams:
 
 @pytest.mark.parametrize("how", ["stop", "hang"])
 def test_a_hang_beyond_its_deadline_is_a_failure(how: str, tmp_path: Path) -> None:
-    cell = Cell("live then live", how, "after")
+    cell = FaultyCell("live then live", how, "after")
     done = go(tmp_path, cell, name="run", sets="deadlines.step=3 s")
     assert done.code == 0, done.said
     (restart,) = done.report.restarts

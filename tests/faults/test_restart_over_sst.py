@@ -6,23 +6,21 @@ gets: of the rest, which the spool holds, each step is in the result once.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import adios2
 import numpy as np
 import pytest
 
 from tests.support.long_tables import long_table
-from tests.support.pipelines import ROOT, Done, run
-from tests.support.reliability import note, ways
+from tests.support.pipelines import FAULTY, Done, run
+from tests.support.reliability import ENDS, FaultyCell, each_end, note_restart, ways
 from tests.support.ssc_runs import MPI_PYTHON, need_mpi
 from tests.support.ucx_here import UCX_WORKS
 from workflow.compare.compare_runs import compare_runs
 from workflow.report.report_model import RestartPart
 
-FAULTY = ROOT / "tests/support/faulty"
 PIPELINE = """
 stages:
   sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {steps}, compute_time: {compute}}}}}
@@ -37,30 +35,15 @@ streams:
 """
 DISCARDING = ways("discard, spool then sst", "discard, spool then live")
 OVER_UCX = ways("ucx, spool then ucx")
-ENDS = ("kill", "exit1", "exit0", "raise", "segv")
-PLACES = ("start", "before", "inside", "after", "close")
 # A step of the simulation is made while `work` is at another one: of three or four steps one is read.
 FAST, UNHURRIED = ("10 ms", 80), ("20 ms", 20)
 
 
-class Cell(NamedTuple):
-    """One cell of the table."""
-
-    way: str
-    how: str
-    where: str
-    at: int = 5
-
-    def __str__(self) -> str:
-        return f"{self.way}, {self.how} {self.where} {self.at}"
+def table(ways: Iterable[str], ends: Iterable[str]) -> list[FaultyCell]:
+    return each_end(ways, ends) + [FaultyCell(way, "kill", "before", 0) for way in ways]
 
 
-def table(ways: dict[str, tuple[str, str]], ends: tuple[str, ...]) -> list[Cell]:
-    found = [Cell(way, how, where) for way, how, where in itertools.product(ways, ends, PLACES)]
-    return found + [Cell(way, "kill", "before", 0) for way in ways]
-
-
-def go(folder: Path, cell: Cell, name: str = "run", python: str = "") -> Done:
+def go(folder: Path, cell: FaultyCell, name: str = "run", python: str = "") -> Done:
     (first, second), discards = {**DISCARDING, **OVER_UCX}[cell.way], cell.way in DISCARDING
     compute, steps = FAST if discards else UNHURRIED
     text = PIPELINE.format(
@@ -70,7 +53,7 @@ def go(folder: Path, cell: Cell, name: str = "run", python: str = "") -> Done:
     return run(folder, text, name=name, **({"python": python} if python else {}))
 
 
-def goes_on(done: Done, cell: Cell) -> RestartPart:
+def goes_on(done: Done, cell: FaultyCell) -> RestartPart:
     """Check that `work` was started again where it was, and note the cell, which is equal."""
     assert done.code == 0, done.said
     (restart,) = done.report.restarts
@@ -81,15 +64,6 @@ def goes_on(done: Done, cell: Cell) -> RestartPart:
     return restart
 
 
-def noted(folder: Path, cell: Cell, restart: RestartPart) -> None:
-    """The cell, whose data are as promised."""
-    failed = (folder / "tokens" / "0").stat().st_mtime
-    note(
-        "restart", way=cell.way, how=cell.how, equal=True, replayed=restart.replayed, gap_s=restart.gap_s,
-        decided_s=max(0.0, restart.t - failed),
-    )  # fmt: skip
-
-
 def first_values(path: Path, variable: str) -> list[float]:
     """The first element of a variable in each step."""
     with adios2.FileReader(str(path)) as file:
@@ -97,7 +71,7 @@ def first_values(path: Path, variable: str) -> list[float]:
 
 
 @pytest.mark.parametrize("cell", long_table(table(DISCARDING, ENDS), sample=1), ids=str)
-def test_behind_a_stream_that_discards_the_result_is_that_of_the_spool(cell: Cell, tmp_path: Path) -> None:
+def test_behind_a_stream_that_discards_the_result_is_that_of_the_spool(cell: FaultyCell, tmp_path: Path) -> None:
     done = go(tmp_path, cell)
     restart = goes_on(done, cell)
     spooled = first_values(done.folder / "streams/field-spool.bp", "grid")
@@ -105,13 +79,13 @@ def test_behind_a_stream_that_discards_the_result_is_that_of_the_spool(cell: Cel
     assert first_values(done.folder / "kept.bp", "y") == [2 * each - spooled[0] for each in spooled]
     # Without a reader that takes its time nothing is discarded.
     assert len(spooled) < FAST[1] or cell.where == "start" or cell.at == 0, spooled
-    noted(tmp_path, cell, restart)
+    note_restart(tmp_path, cell, restart)
 
 
 if UCX_WORKS:
 
     @pytest.mark.parametrize("cell", long_table(table(OVER_UCX, ("kill", "exit1", "segv")), sample=1), ids=str)
-    def test_over_ucx_the_data_are_those_of_an_undisturbed_run(cell: Cell, tmp_path: Path) -> None:
+    def test_over_ucx_the_data_are_those_of_an_undisturbed_run(cell: FaultyCell, tmp_path: Path) -> None:
         need_mpi()
         done = go(tmp_path, cell, python=MPI_PYTHON)
         restart = goes_on(done, cell)
@@ -121,4 +95,4 @@ if UCX_WORKS:
         assert found.identical, found
         assert [done.report.stream(name).steps for name in ("field", "result")] == [UNHURRIED[1]] * 2
         assert {each.transport for each in done.report.streams if each.engine == "SST"} == {"ucx"}
-        noted(tmp_path, cell, restart)
+        note_restart(tmp_path, cell, restart)

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pipelines import ROOT, Done, run
+from tests.support.pipelines import FAULTY, ROOT, Done, run
 from tests.support.reliability import steps_done
 from tests.support.waiting import wait_until
 from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 from workflow.formats.node_folder import folders_here
 
-FAULTY = ROOT / "tests/support/faulty"
 STEPS = 20
 PIPELINE = """
 stages:

@@ -13,6 +13,7 @@ from workflow.report.report_model import Report
 
 ROOT = Path(__file__).parents[2]
 HOLDING = ROOT / "tests" / "support" / "holding"
+FAULTY = ROOT / "tests" / "support" / "faulty"
 TIMEOUT_S = 150
 # Examples of which a part is enough where two runs are compared; `make demo` runs the second one whole.
 FEWER_STEPS = {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from workflow.report.report_model import RestartPart
 
 VARIABLE = "WF_RELIABILITY"
 # How the streams sim → work and work → keep go.
@@ -51,3 +55,34 @@ def steps_done(run_dir: Path, stage: str) -> int:
     with contextlib.suppress(OSError):
         return (run_dir / f"stages/{stage}/metrics.jsonl").read_text().count('"kind": "step"')
     return 0
+
+
+# How the component `faulty` of tests/support ends, and at which place of a step.
+ENDS = ("kill", "exit1", "exit0", "raise", "segv")
+PLACES = ("start", "before", "inside", "after", "close")
+
+
+class FaultyCell(NamedTuple):
+    """One cell of the tables of sim → work → keep, in which `work` is that component."""
+
+    way: str
+    how: str
+    where: str
+    at: int = 5
+
+    def __str__(self) -> str:
+        return f"{self.way}, {self.how} {self.where} {self.at}"
+
+
+def each_end(ways: Iterable[str], ends: Iterable[str] = ENDS) -> list[FaultyCell]:
+    """Each of these ends at each place."""
+    return [FaultyCell(way, how, where) for way, how, where in itertools.product(ways, ends, PLACES)]
+
+
+def note_restart(folder: Path, cell: FaultyCell, restart: RestartPart) -> None:
+    """The cell, whose data are as promised. `folder`: of the tokens that the component leaves when it fails."""
+    failed = (folder / "tokens" / "0").stat().st_mtime
+    note(
+        "restart", way=cell.way, how=cell.how, equal=True, replayed=restart.replayed, gap_s=restart.gap_s,
+        decided_s=max(0.0, restart.t - failed),
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,12 +132,8 @@ def test_states_are_saved_at_most_so_often(attempt: StageSettings, monkeypatch: 
     assert [each.steps["field"] for each in read_states(folder(attempt))] == [180, 120]
 
 
-def test_states_that_those_of_a_reader_need_are_kept(attempt: StageSettings) -> None:
-    """A simulation saves at each step; its reader has saved at steps 3 and 9, and could begin only there."""
-    writes = StreamEnd("field", "field", "write", "SST", "field", parameters={"QueueLimit": "2"})
-    made = replace(attempt, ends=(writes,), readers={"field": ["xrd", "plain"]})
-    theirs = Path(made.run_dir) / "stages/xrd/state"
-    theirs.mkdir(parents=True)
+def saving(made: StageSettings) -> Callable[[range], list[int]]:
+    """Saves a state at each of these steps, and returns the steps of all that are kept, the oldest first."""
     settings.use(made)
     state = stage.State(n=0)
 
@@ -146,6 +142,17 @@ def test_states_that_those_of_a_reader_need_are_kept(attempt: StageSettings) -> 
             begin(made, step)
             state.save()
         return [each.steps["field"] for each in reversed(read_states(folder(made)))]
+
+    return save
+
+
+def test_states_that_those_of_a_reader_need_are_kept(attempt: StageSettings) -> None:
+    """A simulation saves at each step; its reader has saved at steps 3 and 9, and could begin only there."""
+    writes = StreamEnd("field", "field", "write", "SST", "field", parameters={"QueueLimit": "2"})
+    made = replace(attempt, ends=(writes,), readers={"field": ["xrd", "plain"]})
+    theirs = Path(made.run_dir) / "stages/xrd/state"
+    theirs.mkdir(parents=True)
+    save = saving(made)
 
     assert save(range(0, 14, 2)) == [6, 8, 10, 12], "as far as a reader of a live stream may be behind"
     write_record(theirs, KeptState(1, {"field": 7, "pattern": 7}, ()))
@@ -164,14 +171,7 @@ def test_states_that_a_stage_behind_one_without_a_state_needs_are_kept(attempt: 
     stages = Path(made.run_dir) / "stages"
     (stages / "sink/state").mkdir(parents=True)
     write_record(stages / "sink/state", KeptState(1, {"pattern": 7}, ()))
-    settings.use(made)
-    state = stage.State(n=0)
-
-    def save(steps: range) -> list[int]:
-        for step in steps:
-            begin(made, step)
-            state.save()
-        return [each.steps["field"] for each in reversed(read_states(folder(made)))]
+    save = saving(made)
 
     assert save(range(0, 40, 2)) == [6, 32, 34, 36, 38]
     # With a state of its own it begins only there, and keeps those that the sink needs.
