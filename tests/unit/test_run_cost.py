@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.many_stages import pairs, running, steps_of_all
 from workflow.run.lifecycle import step
-from workflow.run.state.events import StreamProgress, Tick
+from workflow.run.state.events import NodeSeen, StreamProgress, Tick
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -54,6 +54,14 @@ def test_a_tick_costs_the_same_with_1000_stages() -> None:
     few, many = running(10), running(1000)
     ticks = [calls(lambda run=run: step(run.state, Tick(2.0))) for run in (few, many)]  # type: ignore[misc]
     assert ticks[0] == ticks[1] < 115
+
+
+def test_a_node_that_reports_costs_the_same_with_1000_stages() -> None:
+    few, many = running(10), running(1000)
+    for run in (few, many):
+        assert not run.state.plan.uses_node(5000)  # looked up once
+    seen = [calls(lambda run=run: step(run.state, NodeSeen(2.0, 5000, "n5001"))) for run in (few, many)]  # type: ignore[misc]
+    assert seen[0] == seen[1] < 150
 
 
 def test_a_step_costs_the_same_with_1000_stages() -> None:

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.plan.visible_steps import LOG_LEVEL
 from workflow.spec.suggest import shortened
 
 # Characters: a text that is longer is cut, and what is kept of it before the first difference.
 _LONG, _BEFORE = 40, 8
-# How much SST logs follows from the streams of a stage.
-LOG_LEVEL = "SstVerbose"
 # What follows from other values of a stream, or of the variables in it.
 _DERIVED = {"step_size", "queue_memory", "on_disk"}
 

@@ -7,6 +7,7 @@ keep (decision 49). Nodes are indices: `launch` puts in the hosts at the start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -150,6 +151,10 @@ class Placement(PlanPart):
     gpus: list[int] = Field([], description="GPUs of each of these nodes, in the order of the ranks")
     gpus_per_rank: int = 0
     nics: list[str] = Field([], description="network adapter of each rank of a node; []: any")
+
+    def has_node(self, node: int) -> bool:
+        """Whether ranks are on the node of this index."""
+        return any(first <= node < end for first, end in self.nodes)
 
 
 class NodePlan(PlanPart):
@@ -502,28 +507,24 @@ class Plan(PlanPart):
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""
-        return _by_name(self, "stages", self.stages)[name]
+        return _once(self, "_stages_by_name", self.stages, _by_name)[name]
 
     @property
     def signalled_stages(self) -> list[StagePlan]:
-        """The stages that are asked for checkpoints by a signal; built once per list, as `_by_name`."""
-        known: tuple[list[StagePlan], list[StagePlan]] | None = self.__dict__.get("_signalled")
-        if known is None or known[0] is not self.stages:
-            found = [each for each in self.stages if each.checkpoint is not None and each.checkpoint.signal]
-            known = self.__dict__["_signalled"] = self.stages, found
-        return known[1]
+        """The stages that are asked for checkpoints by a signal."""
+        return _once(self, "_signalled_stages", self.stages, _signalled)
+
+    def uses_node(self, node: int) -> bool:
+        """Whether ranks of a stage are placed on the node of this index."""
+        return any(first <= node < end for first, end in _once(self, "_node_ranges", self.stages, _node_ranges))
 
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
-        return _by_name(self, "streams", self.streams)[name]
+        return _once(self, "_streams_by_name", self.streams, _by_name)[name]
 
     def used_cores(self, node: int | None = None) -> list[int]:
         """The cores that stages are bound to on a node, by default on any, sorted."""
-        here = (
-            stage.placement
-            for stage in self.stages
-            if node is None or any(start <= node < end for start, end in stage.placement.nodes)
-        )
+        here = (stage.placement for stage in self.stages if node is None or stage.placement.has_node(node))
         return sorted({core for placement in here for core in placement.cores})
 
     def group_of(self, stage: str) -> GroupPlan | None:
@@ -536,15 +537,35 @@ class Plan(PlanPart):
 
 
 Named = TypeVar("Named", StagePlan, StreamPlan)
+Item = TypeVar("Item")
+Built = TypeVar("Built")
 
 
-def _by_name(plan: Plan, part: str, items: list[Named]) -> dict[str, Named]:
-    """The items by their names, built once per list: a supervisor asks thousands of times a second.
+def _once(plan: Plan, key: str, items: list[Item], build: Callable[[list[Item]], Built]) -> Built:
+    """What follows from a list of the plan, built once per list: a supervisor asks thousands of times a second.
 
     Kept where `functools.cached_property` keeps its values. Unlike those it notices that a copy has another list.
     """
-    key = f"_{part}_by_name"
-    known: tuple[list[Named], dict[str, Named]] | None = plan.__dict__.get(key)
+    known: tuple[list[Item], Built] | None = plan.__dict__.get(key)
     if known is None or known[0] is not items:
-        known = plan.__dict__[key] = items, {item.name: item for item in items}
+        known = plan.__dict__[key] = items, build(items)
     return known[1]
+
+
+def _by_name(items: list[Named]) -> dict[str, Named]:
+    return {item.name: item for item in items}
+
+
+def _signalled(stages: list[StagePlan]) -> list[StagePlan]:
+    return [each for each in stages if each.checkpoint is not None and each.checkpoint.signal]
+
+
+def _node_ranges(stages: list[StagePlan]) -> list[tuple[int, int]]:
+    """The nodes of all stages, in as few ranges as there can be."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(nodes for stage in stages for nodes in stage.placement.nodes):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((first, end))
+    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from workflow.plan.plan_model import EndPlan, StagePlan
 
+# The variable that says how much SST logs.
+LOG_LEVEL = "SstVerbose"
 # Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
 _STEPS_VERBOSITY = 3
 _SUMMARY_VERBOSITY = 2
@@ -20,7 +22,7 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
     if stage.observed == "metrics":
         return True, True
     if end.traits.counted_by == "log":
-        verbosity = stage.env.get("SstVerbose", "0")
+        verbosity = stage.env.get(LOG_LEVEL, "0")
         level = int(verbosity) if verbosity.isdigit() else 0
         return level >= _STEPS_VERBOSITY, level >= _SUMMARY_VERBOSITY
     is_index = end.side == "write" and end.traits.counted_by == "index"

@@ -119,9 +119,8 @@ def _kept_steps(state: RunState, stage: str, end: EndPlan) -> int:
 
 def _has_left(state: RunState, stage: str) -> bool:
     """Whether a node of a stage was lost, or replaced, since the stage was started: what it had there is gone."""
-    started, places = state.stages[stage].started, state.plan.stage(stage).placement.nodes
-    moved = [move for move in state.moves if any(first <= move.node < last for first, last in places)]
-    return bool(state.lost_nodes(stage)) or any(started is None or move.t >= started for move in moved)
+    started = state.stages[stage].started
+    return bool(state.lost_nodes(stage)) or any(started is None or move.t >= started for move in state.moves_of(stage))
 
 
 def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -> StagePlan:

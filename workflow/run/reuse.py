@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from workflow.formatting import plural
-from workflow.plan.changed_values import LOG_LEVEL, changed_values, leaves
+from workflow.plan.changed_values import changed_values, leaves
 from workflow.plan.plan_model import Plan
+from workflow.plan.visible_steps import LOG_LEVEL
 from workflow.run.cut import joined_stages
 
 # Where and how a stage is started, what happens when it fails, and what is drawn of it: not what it writes.

@@ -9,8 +9,7 @@ import math
 import os
 import signal
 import socket
-import threading
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,7 @@ from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
 from workflow.run.guard.node_guard import node_name
 from workflow.run.lifecycle import step, wake_at
+from workflow.run.newest_state import NewestState
 from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
@@ -80,7 +80,7 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import apply
-from workflow.run.state.run_state import RunState, initial_state
+from workflow.run.state.run_state import initial_state
 from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
@@ -95,49 +95,6 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
-
-
-class NewestState:
-    """The newest state of a run, on its way from the thread that supervises to the one that shows it."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self._changed = threading.Condition()
-        self._state: RunState | None = None
-        self._over = False
-        # Can be read once the caller has left.
-        self.left, self._leave = os.pipe()
-
-    def put(self, state: RunState) -> None:
-        """Replace the state. Never waits for the one who takes it."""
-        with self._changed:
-            self._state = state
-            self._changed.notify()
-
-    def end(self) -> None:
-        """No state follows."""
-        with self._changed:
-            self._over = True
-            self._changed.notify()
-
-    def states(self) -> Generator[RunState, None, None]:
-        """Wait for each next state, until the last one."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._state is not None or self._over)
-                state, self._state = self._state, None
-            if state is None:
-                return
-            yield state
-
-    def leave(self) -> None:
-        """Let the supervisor know that nobody takes the states any more."""
-        os.write(self._leave, b"x")
-
-    def close(self) -> None:
-        """Close the pipe, when the supervisor has ended."""
-        os.close(self.left)
-        os.close(self._leave)
 
 
 class RunLoop:

@@ -21,12 +21,13 @@ from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
 from workflow.run.control.lease import Heartbeat
 from workflow.run.control.missing_verdict import record_failed_start, was_taken
+from workflow.run.newest_state import NewestState
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import has_started, read_filled_plan
 from workflow.run.run_allocation import claimed_nodes, find_allocation, with_planned_end
-from workflow.run.run_loop import NewestState, RunLoop
+from workflow.run.run_loop import RunLoop
 from workflow.run.state.run_state import RunState
 
 

@@ -19,7 +19,7 @@ from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory
 from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
-from workflow.plan.visible_steps import visibility
+from workflow.plan.visible_steps import LOG_LEVEL, visibility
 from workflow.redaction import FILE, VARIABLE
 from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
 from workflow.site.site_model import Site
@@ -241,7 +241,7 @@ def _environment(
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
     if any(end.traits.counted_by == "log" for end in ends):
         # workflow.stage reports the steps; those of other programs are read from SST's log, at level 3 one by one.
-        found["SstVerbose"] = "2" if stage.spec.uses_stage else "3"
+        found[LOG_LEVEL] = "2" if stage.spec.uses_stage else "3"
         notes.why(f"stages.{name}.env.SstVerbose", "SST's log is the evidence for transport and steps")
     found |= stage_environment(stage, ends, notes)
     found |= memory_environment(name, memory, site, notes)
@@ -303,6 +303,6 @@ def _users_environment(
             problems.add(place, "WF_STAGE is set by wf", "remove it")
         if key.startswith("OPENPMD_") and key in given:
             problems.add(place, f"{key} is set by wf, for `config: env`", "remove it")
-        if key == "SstVerbose" and key in given and not (text.isdigit() and int(text) >= 2):
+        if key == LOG_LEVEL and key in given and not (text.isdigit() and int(text) >= 2):
             problems.add(place, "wf needs SstVerbose 2 or more: SST's summaries are its evidence", "remove it")
     return found

@@ -90,8 +90,7 @@ def _held(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> _Held:
     node = stages[stream.spool].placement.nodes[0][0]
     if stream.spool_bytes is not None:
         return _Held(stream, node, stream.spool_bytes, "")
-    ends = [end for end in stages[stream.writer].ends if end.stream == stream.name and end.side == "write"]
-    steps = stream.spool_steps if stream.drops else next((end.steps for end in ends), None)
+    steps = stream.spool_steps if stream.drops else stages[stream.writer].end(stream.name, "write").steps
     if steps is None or stream.step_size is None:
         return _Held(stream, node, None, "")
     return _Held(stream, node, steps * stream.step_size, f"{plural(steps, 'step')} × {size(stream.step_size)} = ")

@@ -27,6 +27,7 @@ from workflow.plan.plan_model import (
     StreamPlan,
 )
 from workflow.plan.streams.spool_places import spool_text
+from workflow.plan.visible_steps import LOG_LEVEL
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.report_tables import engine_text, planned_expectation_table
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
@@ -341,7 +342,7 @@ def environment_settings(plan: Plan) -> list[SettingOfStages]:
     for stage in plan.stages:
         for name, value in stage.env.items():
             reason = plan.reasons.get(f"stages.{stage.name}.env.{name}")
-            if reason and name not in ("SstVerbose", "OMP_NUM_THREADS"):
+            if reason and name not in (LOG_LEVEL, "OMP_NUM_THREADS"):
                 stages.setdefault((f"{name}={value}", reason), []).append(stage.name)
     return [SettingOfStages(names, *key) for key, names in stages.items()]
 
@@ -360,14 +361,10 @@ def nodes_table(plan: Plan) -> Table:
     """Which stages run on which cores of which nodes; nodes with the same stages share a row."""
     edges = sorted({edge for stage in plan.stages for span in stage.placement.nodes for edge in span})
     rows = [
-        NodesRow(first, end, [stage for stage in plan.stages if _runs_on(stage, first)])
+        NodesRow(first, end, [stage for stage in plan.stages if stage.placement.has_node(first)])
         for first, end in pairwise(edges)
     ]
     return make_table(NODES_COLUMNS, [row for row in rows if row.stages])
-
-
-def _runs_on(stage: StagePlan, node: int) -> bool:
-    return any(low <= node < high for low, high in stage.placement.nodes)
 
 
 def program_text(stage: StagePlan) -> str:

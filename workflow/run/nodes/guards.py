@@ -22,7 +22,7 @@ from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.guard import node_guard
 from workflow.run.nodes.lost_nodes import NodeMonitor
 from workflow.run.observe.sst_log import last_lines
@@ -75,8 +75,11 @@ class NodeGuards:
         self._request = self._make_request(hosts) if elsewhere else None
         self.watch = NodeMonitor(hosts if self._request is not None else (), own)
         self._asked = GuardRequest()
-        # Without it the guards do not look.
-        if any(stage.restart or stage.optional or any(end.on_node for end in stage.ends) for stage in plan.stages):
+        may_ask = any(
+            stage.restart or stage.optional or any(end.on_node for end in stage.ends) for stage in plan.stages
+        )
+        if self._request is not None and may_ask:
+            # Without it the guards do not look.
             with contextlib.suppress(OSError):
                 self._ask(self._asked)
         self._process: subprocess.Popen[bytes] | None = None
@@ -114,11 +117,11 @@ class NodeGuards:
     def end_run(self, within_s: float) -> bool:
         """Let them remove the spools, and wait until they have ended, on all nodes. Returns whether they have, or none
         is needed. None is started again."""
+        if self._request is None:
+            return True
         with contextlib.suppress(OSError):
             self._ask(self._asked._replace(ended=True))
         self._starts = _STARTS
-        if self._request is None:
-            return True
         if self._process is None:
             return False
         try:
@@ -214,6 +217,11 @@ def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
     if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
         return []
     return [f"{record.scheduler} job {allocation.job}", *scheduler_named(record.scheduler).cancel(allocation.job)]
+
+
+def _may_ask(stage: StagePlan) -> bool:
+    """Whether the guards may be asked to end an attempt of a stage, or for what it has on its node."""
+    return stage.restart is not None or stage.optional or any(end.on_node for end in stage.ends)
 
 
 def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import IO, NamedTuple
 
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.stage_file import STAGE_FILE
 from workflow.launch.launchers import LAUNCHERS, ProcessSpec
 from workflow.redaction import read_secrets
 from workflow.run.observe.sst_log import last_lines
@@ -143,7 +144,7 @@ class StageProcesses:
             Path(path).write_text(text, encoding="utf-8")
         own = {
             RUN_VARIABLE: str(self._run_dir),
-            STAGE_VARIABLE: str(process.folder / "stage.json"),
+            STAGE_VARIABLE: str(process.folder / STAGE_FILE),
             RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
         log = process.folder / "stdout.log", process.folder / "stderr.log"
@@ -326,7 +327,7 @@ class StageProcesses:
                 deadline = time.monotonic() + _FAR_END_S
                 while not _has_exited(process) and time.monotonic() < deadline:
                     time.sleep(0.01)
-        process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, STAGE_VARIABLE)
+        process_reaper.end_members(str(folder / STAGE_FILE), groups, 0.5, STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
         """Kill what is left of the run, at once. Returns the ids of processes that did not end."""

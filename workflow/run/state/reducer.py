@@ -153,8 +153,8 @@ class _Draft:
                 self._changes["silent"] = self.get("silent") | {node}
             case NodeSeen(node=node, host=host):
                 self._changes["silent"] = self.get("silent") - {node}
-                used = any(self._before.runs_on(name, node) for name in self.stages)
-                if not used and node not in {each.node for each in self.get("lost")}:
+                taken = {*(each.node for each in self.get("lost")), *(each.by for each in self.get("moves"))}
+                if node not in taken and not self._before.plan.uses_node(node):
                     self._changes["spares"] = {**self.get("spares"), node: host}
             case NodeLost(node=node):
                 self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}

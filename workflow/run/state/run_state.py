@@ -273,15 +273,16 @@ class RunState:
         replaced = self.replaced
         planned = next((place for place, by in replaced.items() if by == node), node)
         is_left = node in replaced and planned == node
-        return not is_left and self._is_planned_on(name, planned)
+        return not is_left and self.plan.stage(name).placement.has_node(planned)
 
     def left_nodes(self, name: str) -> list[NodeLost]:
         """The lost nodes on which a stage has ranks, or had them until a spare one took the place."""
-        left = {move.host for move in self.moves if self._is_planned_on(name, move.node)}
+        left = {move.host for move in self.moves_of(name)}
         return [lost for lost in self.lost if lost.host in left or self.runs_on(name, lost.node)]
 
-    def _is_planned_on(self, name: str, node: int) -> bool:
-        return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
+    def moves_of(self, name: str) -> list[NodeReplaced]:
+        """The moves of nodes on which a stage has ranks."""
+        return [move for move in self.moves if self.plan.stage(name).placement.has_node(move.node)]
 
     def steps_here(self, end: EndState) -> int:
         """The steps of an end in this part of the run; the state counts those of all parts, as programs do."""
