@@ -101,12 +101,9 @@ def test_fewer_nodes_than_the_plan_needs_start_nothing(cluster: SlurmCluster, pi
     """A plan that was made outside: the supervisor compares it with the job."""
     plan = pipeline.parent / "made.py"
     plan.write_text(
-        "import os, sys\n"
-        "from pathlib import Path\n"
-        "from workflow.api import load_pipeline, make_plan\nfrom workflow.api.plans import find_site\n"
-        "from workflow.run.records.run_directory import create_run_dir\n"
+        "import sys\nfrom workflow import create_run, load_pipeline, make_plan\n"
         "loaded = load_pipeline(sys.argv[1], site='test-slurm')\n"
-        "create_run_dir(make_plan(loaded), loaded, Path(sys.argv[2]))\n"
+        "create_run(loaded, make_plan(loaded), sys.argv[2])\n"
     )
     run = pipeline.parent / "run"
     cluster.client(sys.executable, str(plan), str(pipeline), str(run))
