@@ -22,6 +22,7 @@ _HOMES = {
     "Loaded": "workflow.spec.load",
     "archive_campaign": "workflow.api.archives",
     "archive_run": "workflow.api.archives",
+    "attach": "workflow.api.attachments",
     "calibrate_site": "workflow.api.calibrations",
     "campaign_status": "workflow.api.campaigns",
     "compare_campaigns": "workflow.api.campaigns",

@@ -70,16 +70,18 @@ class PlannedRun(NamedTuple):
         return [*missing, *job_notes(self.plan, self.site)]
 
 
-def plan_run(loaded: Loaded) -> PlannedRun:
+def plan_run(loaded: Loaded, others: Sequence[int] = ()) -> PlannedRun:
     """Plan a pipeline for this process: for the batch job that it is part of, else for the site of the pipeline.
 
-    Raises SpecError.
+    `others`: cores of this machine that another run uses. Raises SpecError.
     """
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.discover import discover_allocation
 
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
+    if others and site.nodes == 1:
+        site = site.model_copy(update={"others": tuple(others)})
     plan = make_plan(loaded, site, allocation)
     return PlannedRun(loaded, allocation, site, complete_pipeline(loaded), plan)
 
@@ -185,6 +187,7 @@ def create_run(
     Raises WfError for a bad tag, before anything is written.
     """
     from workflow.provenance.collect import start_context, to_provenance
+    from workflow.run.records.attached_runs import attached_to
     from workflow.run.records.find_runs import note_run
     from workflow.run.records.run_directory import RUNS, create_run_dir
     from workflow.run.records.run_notes import add_note, check_tags
@@ -193,8 +196,10 @@ def create_run(
     provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
     given = None if run_dir is None else Path(run_dir)
     other = None if plan.part is None else Path(plan.part.run)
-    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other)
-    if run_dir is not None or directory.parent != Path(RUNS).absolute():
+    # What is attached to a run is found by that run.
+    is_own = given is None or attached_to(given) is None
+    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other, latest=is_own)
+    if is_own and (run_dir is not None or directory.parent != Path(RUNS).absolute()):
         note_run(directory)
     if tags:
         add_note(directory, tags=tags)

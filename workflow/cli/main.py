@@ -51,6 +51,8 @@ SECTIONS = {
         "explain": "run_verbs",
         "events": "run_verbs",
         "cancel": "run_verbs",
+        "attach": "attach_verbs",
+        "detach": "attach_verbs",
         "resume": "pipeline_verbs",
         "replay": "pipeline_verbs",
     },

@@ -335,7 +335,7 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where")
+    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where", "attachable")
 
     name: str
     writer: str
@@ -358,6 +358,7 @@ class StreamPlan(PlanPart):
     spool_steps: int | None = Field(None, description="how many steps it keeps at least; None, as the size: all")
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
+    attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
 
     @property
     def is_kept(self) -> bool:

@@ -10,7 +10,7 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import Records, read_records
-from workflow.report.read.run_states import with_next_part, with_verdict
+from workflow.report.read.run_states import with_related_runs, with_verdict
 from workflow.report.report_model import Report
 from workflow.run.chain import NEXT_PART_FILE
 from workflow.run.part_files import parts_before
@@ -24,7 +24,7 @@ def compute_report(run_dir: Path) -> Report:
     Raises:
         RunError: the directory has no plan that can be read.
     """
-    return with_next_part(_compute(run_dir), run_dir)
+    return with_related_runs(_compute(run_dir), run_dir)
 
 
 def _compute(run_dir: Path) -> Report:
@@ -66,7 +66,7 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     from workflow.report.html.page import make_html
 
     records = read_records(run_dir, state)
-    report = with_next_part(with_verdict(make_report(records, _earlier_reports(records)), run_dir), run_dir)
+    report = with_related_runs(with_verdict(make_report(records, _earlier_reports(records)), run_dir), run_dir)
     try:
         replace_file(run_dir / "report.json", report.to_json().encode())
         replace_file(run_dir / "report.html", make_html(records, report).encode())
@@ -91,7 +91,7 @@ def read_report(run_dir: Path) -> Report:
         if stored.stat().st_mtime_ns >= newest:
             report = Report.model_validate(read_json(stored.read_bytes()))
             if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):
-                return with_next_part(report, run_dir)  # a part may have been made since
+                return with_related_runs(report, run_dir)  # a part may have been made since
     except (OSError, ValueError):
         pass  # not there, half-written, or of another version: compute it from the files that it came from
     return compute_report(run_dir)

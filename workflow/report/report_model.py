@@ -352,6 +352,7 @@ class Report(ReportPart):
     stages: list[StagePart]
     streams: list[StreamPart]
     restarts: list[RestartPart] = Field([], description="stages that were started again, in order")
+    attached: list[RunLine] = Field([], description="the runs that are or were attached to it (`wf attach`)")
     forecast: list[ForecastLine] = Field(
         [], description="empty: there was no forecast, because the site is not calibrated"
     )

@@ -183,17 +183,24 @@ def spool_name(stream: str) -> str:
 
 def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
     """Whether a stage of wf's keeps the steps of a stream: what goes through files is kept already."""
-    return stream.spool is not None and engine is not None and engine.traits.queued
+    return stream.wanted_spool is not None and engine is not None and engine.traits.queued
 
 
 def spool_limit(stream: StreamSpec) -> tuple[int | None, int | None]:
     """The least number of steps, and the least size, that the spool of a stream keeps; None, None: all steps."""
-    return (None, None) if stream.spool is None else (stream.spool.steps, stream.spool.bytes)
+    spool = stream.wanted_spool
+    return (None, None) if spool is None else (spool.steps, spool.bytes)
 
 
 def spool_place(stream: StreamSpec) -> SpoolPlace:
     """Where the file of a stream's spool is."""
-    return "shared" if stream.spool is None else stream.spool.where
+    spool = stream.wanted_spool
+    return "shared" if spool is None else spool.where
+
+
+def spool_key(stream: StreamSpec) -> str:
+    """The key that asks for the spool of a stream."""
+    return "attachable" if stream.spool is None else "spool"
 
 
 def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:
@@ -239,7 +246,8 @@ def added_by_wf(spec: PipelineSpec, engine_of: EngineOf) -> dict[str, KeyPath]:
         if relayed_taps(spec, stream, engine_of)
     }
     spools: dict[str, KeyPath] = {
-        spool_name(stream): ("streams", stream, "spool") for stream in spooled_streams(spec, engine_of)
+        spool_name(stream): ("streams", stream, spool_key(spec.streams[stream]))
+        for stream in spooled_streams(spec, engine_of)
     }
     return pipes | relays | spools
 
@@ -263,9 +271,10 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
             yield problem_at(root, ("stages", writer, "output", "async"), message, hint)
     for name, stream in spec.streams.items():
         engine = engine_of(name)
-        if stream.spool is not None and engine is not None and engine.traits.in_memory and not engine.traits.queued:
+        key = spool_key(stream)
+        if stream.wanted_spool and engine is not None and engine.traits.in_memory and not engine.traits.queued:
             message = f"{engine.traits.name} has no queue, so that a spool would delay every step of {name}"
-            yield problem_at(root, ("streams", name, "spool"), message, "use `via: sst`, or remove `spool`")
+            yield problem_at(root, ("streams", name, key), message, f"use `via: sst`, or remove `{key}`")
         least, limit = spool_limit(stream)[0], stream.queue.limit
         if least is not None and least < limit:
             message = f"the queue of {name} may hold {plural(limit, 'step')}, more than its spool is to keep"

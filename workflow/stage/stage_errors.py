@@ -48,6 +48,13 @@ class BoundExceeded(StageError):  # noqa: N818
     agreed = True
 
 
+class StepRemoved(StageError):  # noqa: N818
+    """The run that keeps a stream has removed this step while it was read: what was read of it is not valid.
+
+    Go on with the next step: `except stage.StepRemoved: continue`.
+    """
+
+
 class RunStopped(SystemExit):
     """The run is being stopped, and this program must end now, with exit code 0.
 

@@ -7,6 +7,7 @@
 | an HDF5 file through h5py | `hdf5` |
 | SSC | `ssc` |
 | two engines, one after the other | `joined_engine` |
+| a file that a running run writes | `adios/followed_engine` |
 """
 
 from __future__ import annotations

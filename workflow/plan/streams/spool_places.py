@@ -46,7 +46,7 @@ def readers_behind(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> list[
 def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
     """Only the node that has the spool can read it."""
     key, readers, here = f"streams.{stream.name}.spool", readers_behind(stream, stages), stages[stream.spool].placement
-    if not readers:
+    if not readers and not stream.attachable:
         notes.advise(
             f"{key}: nobody reads what it keeps: no reader of {stream.name} is started again (`on_failure: restart`), "
             "and after the run it is gone"

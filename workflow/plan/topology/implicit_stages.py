@@ -29,6 +29,7 @@ from workflow.spec.references import (
     piped_streams,
     relay_name,
     relayed_taps,
+    spool_key,
     spool_limit,
     spool_name,
     spool_place,
@@ -144,7 +145,7 @@ def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing)
 
     The file is a stream without readers: stages that are started again read from it.
     """
-    spool, asked, readers = spool_name(name), f"streams.{name}.spool", [*stream.readers]
+    spool, asked, readers = spool_name(name), f"streams.{name}.{spool_key(stream)}", [*stream.readers]
     # What is on a node can be read there only.
     beside = None if spool_place(stream) == "shared" else _reader_behind(stream, loaded.spec)
     growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace(share=beside)))
@@ -267,7 +268,7 @@ def explain_implicit_stages(
             "pipe": f"receives the steps of {stream} by SST and writes its file instead of the writer",
             "relay": f"receives every step of {stream} at once and offers it to the taps, which may be slow",
             "tap": f"a tap of stream {stream}",
-            "spool": f"keeps the steps of {stream}, from which stages go on that are started again",
+            "spool": f"keeps the steps of {stream}, for stages that are started again or attached",
         }[insertion.role]
         notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
     for name, stage in stages.items():

@@ -73,7 +73,7 @@ def replayed(
         stand_in = f"{name}-{REPLAY}"
         kept[stand_in] = StageSpec(component=REPLAY, ranks=1)
         parameters[stand_in] = _parameters(player[0], name, recorded.get(name), options)
-        streams[name] = stream.model_copy(update={"from_": stand_in, "to": readers, "spool": None})
+        streams[name] = stream.model_copy(update={"from_": stand_in, "to": readers, "spool": None, "attachable": False})
         added[f"stages.{stand_in}"] = WrittenKey(f"streams.{name}.from", below=False)
     changed = {"name": f"{spec.name[:55]}-{REPLAY}", "stages": kept, "streams": streams, "expect": {}}
     return replace(

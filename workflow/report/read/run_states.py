@@ -16,12 +16,14 @@ from pydantic import BaseModel, ConfigDict
 
 from workflow.formats.read_json import read_json
 from workflow.formats.stage_file import STAGE_FILE, read_stage_file
+from workflow.formatting import duration
 from workflow.replace_file import replace_file
 from workflow.report.report_model import ExpectationPart, Report, RunLine, RunPart, RunVerdict, StagePart
 from workflow.run.chain import NextPart, next_part_text
 from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import born_ticks
+from workflow.run.records.attached_runs import attached_runs, attached_to
 from workflow.run.records.events_file import StartAndVerdict, read_start_and_verdict
 from workflow.run.records.find_runs import following_part, following_parts, known_next_part
 from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
@@ -170,23 +172,39 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
 
 
-def with_next_part(report: Report, run_dir: Path) -> Report:
-    """Say of a run which one goes on with it, or why none does; of one that has not succeeded whether `wf resume` may:
-    only its plan tells for certain. What was said before does not count: a part may have been made since."""
+def with_related_runs(report: Report, run_dir: Path) -> Report:
+    """Say of a run which one goes on with it, or why none does, and what is or was attached to it; of one that has not
+    succeeded whether `wf resume` may: only its plan tells for certain. What was said before does not count: a part may
+    have been made since."""
     run = report.run
     has_ended = run.state in ("failed", "interrupted", "stopped", "lost")
     has_done = run.part > 1 or any(
         stage.steps_in or stage.steps_out or stage.state == "succeeded" for stage in report.stages
     )
     record = known_next_part(run_dir)
+    is_attached = attached_to(run_dir) is not None  # what it joined does not come again
     found = {
-        "resumable": has_ended and has_done and following_part(run_dir) is None,
+        "resumable": has_ended and has_done and not is_attached and following_part(run_dir) is None,
         "next_part": "" if record is None or record.state == "none" else Path(record.run).name,
         "next_part_reason": "" if record is None else record.reason,
     }
-    now = run.model_copy(update=found)
-    notes = [*next_part_notes(now), *(note for note in report.notes if note not in next_part_notes(run))]
-    return report.model_copy(update={"run": now, "notes": notes})
+    now, attached = run.model_copy(update=found), list_runs(attached_runs(run_dir))
+    said = {*next_part_notes(run), *attached_notes(report)}
+    report = report.model_copy(update={"run": now, "attached": attached})
+    notes = [*attached_notes(report), *next_part_notes(now), *(note for note in report.notes if note not in said)]
+    return report.model_copy(update={"notes": notes})
+
+
+def attached_notes(report: Report) -> list[str]:
+    """What is or was attached to a run, when and how long, and how it ended."""
+    lines = []
+    for each in report.attached:
+        ended = "" if each.state == "running" else f", {each.state}" + (f": {each.reason}" if each.reason else "")
+        known = each.started is not None and report.run.started is not None
+        when = f" after {duration((each.started or 0.0) - (report.run.started or 0.0))}" if known else ""
+        lasted = "" if each.wall_s is None else f", {'for' if ended else 'since'} {duration(each.wall_s)}"
+        lines.append(f"{each.name} was attached{when}{lasted}{ended}")
+    return lines
 
 
 def next_part_notes(run: RunPart) -> list[str]:

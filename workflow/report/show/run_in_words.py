@@ -16,7 +16,7 @@ from workflow.plan.plan_model import StagePlan
 from workflow.report.build.limiting_stage import Limit, run_limit, shortages
 from workflow.report.build.report_notes import begin_notes, restart_note
 from workflow.report.read.run_records import Records
-from workflow.report.read.run_states import next_part_notes
+from workflow.report.read.run_states import attached_notes, next_part_notes
 from workflow.report.show.report_tables import expectations_text
 from workflow.run.records.find_runs import typed_name
 from workflow.run.state.lifecycle_events import FROM_OUTSIDE
@@ -96,12 +96,13 @@ def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
 
 
 def course_lines(report: Report) -> list[str]:
-    """How the run has gone on: with which run or what of it, from where its stages were started again, and which run
-    goes on with it. Of many restarts the newest ones."""
+    """How the run has gone on: with which run or what of it, from where its stages were started again, what has joined
+    it, and which run goes on with it. Of many restarts the newest ones."""
     restarts = [restart_note(each) for each in report.restarts]
     left_out = max(0, len(restarts) - MOST_RESTARTS)
     more = [f"{plural(left_out, 'restart')} before these: `wf report` has all of them"] if left_out else []
-    return [*begin_notes(report.run, report.stages), *more, *restarts[left_out:], *next_part_notes(report.run)]
+    begin, attached = begin_notes(report.run, report.stages), attached_notes(report)
+    return [*begin, *more, *restarts[left_out:], *attached, *next_part_notes(report.run)]
 
 
 def fault_text(report: Report) -> str:

@@ -23,6 +23,7 @@ from workflow.spec.models.stage_policies import (
     Memory,
     MemoryOrBool,
     OrShort,
+    Spool,
     SpoolOrWord,
     dialect_of,
 )
@@ -356,6 +357,10 @@ class Tap(Spec):
         return self
 
 
+# What an attached stage can read of a stream without a spool: the step that it is at, and the next one.
+_ATTACHABLE_STEPS = 2
+
+
 class StreamSpec(Spec):
     """A named connection that transfers data in steps from one stage to one or more others."""
 
@@ -391,6 +396,11 @@ class StreamSpec(Spec):
         "ones only; `{where: memory}`, or the word alone, keeps them in the memory of a node. Files need no spool "
         "(default: none)",
     )
+    attachable: bool = Field(
+        False,
+        description="true: `wf attach` can join the run and read the stream: its newest steps are kept in the memory "
+        "of a node, as by `spool: {where: memory, keep: 2 steps}`. Files, and streams with a spool, always are",
+    )
     parameters: dict[str, Scalar] = Field({}, description="engine parameters, checked against the engine's list")
     variables: dict[str, Variable] = Field({}, description="contract that both ends must meet")
     expect: Expectations = Field(
@@ -407,6 +417,13 @@ class StreamSpec(Spec):
     def readers(self) -> list[str]:
         """The ends that read, always as a list."""
         return self.to if isinstance(self.to, list) else [self.to]
+
+    @property
+    def wanted_spool(self) -> Spool | None:
+        """Its spool: the one that is asked for, or that which makes the stream attachable."""
+        if self.spool is not None or not self.attachable:
+            return self.spool
+        return Spool(where="memory", keep=f"{max(_ATTACHABLE_STEPS, self.queue.limit)} steps")
 
 
 class PipelineParameter(Spec):

@@ -8,11 +8,13 @@ import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from workflow.formats.sides import Side
-from workflow.formats.stage_file import StreamEnd
+from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
 from workflow.stage import settings
+from workflow.stage.adios.followed_engine import FollowedReadEngine, newest_step
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
@@ -26,6 +28,9 @@ from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import wait_for_writer
 from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
+
+# What a run keeps of its streams (`EngineTraits.resumable`).
+FOLLOWED = "BP5"
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
@@ -115,6 +120,45 @@ def _open_read(end: StreamEnd) -> Reader:
         process_metrics().error(end.stream, error)
         raise
     reader = Reader(end, _open_read_engine(end), settings.current().stage, _check_skip)
+    _opened(end, begin, reader)
+    return reader
+
+
+def follow(
+    path: str | os.PathLike[str],
+    events: str | os.PathLike[str],
+    stream: str,
+    *,
+    first: int | None = None,
+    before: int = 0,
+    open_timeout_s: float | None = None,
+    step_timeout_s: float | None = None,
+) -> Reader:
+    """Read the steps of a stream that a running run keeps in a file. On one rank.
+
+    The run is not changed by it. The loop ends when the stream or the run has ended. Steps that the run has removed
+    meanwhile are left out; reading one that it removes at that moment raises StepRemoved.
+
+    Args:
+        path: the BP file of the stream or of its spool; it is awaited for `open_timeout_s` seconds (120).
+        events: the file of the events of the run.
+        stream: its name in the run.
+        first: the number of the first step; by default the newest one that is there.
+        before: how many steps of the stream come before the first one in the file.
+        step_timeout_s: how long to wait for each step; by default as long as the run goes on.
+
+    Raises what `open_reader` raises, and StageError where there are several ranks.
+    """
+    if size() > 1:
+        raise StageError(f"stream {stream}: a run is followed by one rank, not by {size()}")
+    given = {"open_timeout_s": OPEN_TIMEOUT_S if open_timeout_s is None else open_timeout_s, "before": before}
+    end = replace(_end("read", None, path, FOLLOWED, None, **given), stream=stream, step_timeout_s=step_timeout_s)
+    begin = _begin(end)
+    wait_for_writer(end)
+    newest, _ = newest_step(Path(path))
+    end = replace(end, first_step=max(before, newest + before if first is None else first))
+    engine = FollowedReadEngine(end, Path(events))
+    reader = Reader(end, engine, settings.current().stage, is_removed=engine.is_removed)
     _opened(end, begin, reader)
     return reader
 

@@ -1,0 +1,58 @@
+"""Send the steps of a stream that a running run keeps: every variable with its type, shape and values, every attribute.
+
+`wf attach` inserts this component for the streams of the run. Whoever reads from it may be slow, crash or stop: the
+run has nothing to do with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# This file is started by path: make the modules beside it importable by their full names.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from components.relay.program import StepShare, read_share, write_share
+from workflow import stage
+from workflow.component_program import arguments
+from workflow.formatting import plural
+
+
+def main() -> None:
+    """Copy each step that is still there when it is read."""
+    args = arguments(__file__)
+    sent: list[int] = []
+    # Opening it waits for the reader: which step is the newest is asked after that.
+    with stage.open_writer("output") as out:
+        begin = None if args.first < 0 else args.first
+        with stage.follow(args.path, args.events, args.stream, first=begin, before=args.before) as steps:
+            try:
+                for step in steps:
+                    if (share := _read(step, out)) is not None:
+                        write_share(share, out)
+                        sent.append(step.index)
+            finally:
+                print(_summary(args.stream, sent), flush=True)
+
+
+def _read(step: stage.Step, out: stage.Writer) -> StepShare | None:
+    """The data of a step, after its attributes; None where the run has removed it meanwhile."""
+    try:
+        share = read_share(step)
+    except stage.StepRemoved:
+        return None
+    step.copy_attributes_to(out)
+    return share
+
+
+def _summary(stream: str, sent: list[int]) -> str:
+    text = f"follow: {plural(len(sent), 'step')} of {stream}"
+    if sent:
+        text += f", from step {sent[0]} to {sent[-1]}"
+        if missed := sent[-1] - sent[0] + 1 - len(sent):
+            text += f"; {plural(missed, 'step')} between them were removed before they could be read"
+    return text
+
+
+if __name__ == "__main__":
+    main()

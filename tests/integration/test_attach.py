@@ -1,0 +1,357 @@
+"""`wf attach`: stages, scripts and notebooks join a running run, and leave it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.pipelines import ROOT, TIMEOUT_S
+from tests.support.waiting import wait_until
+from workflow import stage
+from workflow.api.attachments import attach
+from workflow.api.runs import read_report
+from workflow.errors import RunError
+from workflow.formats.bp_holes import drop_data
+from workflow.formats.bp_index import read_index
+from workflow.run.records.attached_runs import attached_runs
+from workflow.run.records.find_runs import listed_runs
+
+LAST = 40
+# Step i holds the number i. It goes on when the file of that step is there.
+SIM = f"""
+import sys, time
+from pathlib import Path
+import numpy as np
+from workflow import stage
+gates = Path(sys.argv[1])
+end = time.monotonic() + 100
+with stage.open_writer("data") as out:
+    for step in range({LAST}):
+        while not any((gates / f"until-{{later}}").exists() for later in range(step, {LAST})):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        with out.step():
+            out.attribute("unit", "m")
+            out.write("values", np.full(1000, step, dtype=float), shape=(1000,), start=(0,))
+"""
+READ = """
+from workflow import stage
+with stage.open_reader("data") as data:
+    for step in data:
+        assert (step.read("values") == step.read("values")[0]).all()
+"""
+PIPELINE = """
+wf: 1
+name: live
+oversubscribe: true
+deadlines: {{start: 60 s, step: 100 s, run: 120 s, stop: 3 s}}
+stages:
+  sim: {{command: [python, "${{{{ pipeline.dir }}}}/sim.py", "{gates}"], writes: {{data: {{}}}}}}
+  look: {{command: [python, "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
+streams:
+  data: {{from: sim, to: look, {data}}}
+"""
+STREAMS = {
+    "attachable": "attachable: true",
+    "spool": "spool: auto",
+    "live file": "via: bp5, coupling: live",
+}
+
+
+class LiveRun:
+    """A run whose simulation goes on as far as it may."""
+
+    def __init__(self, folder: Path, data: str) -> None:
+        self.folder, self.gates = folder / "run", folder / "gates"
+        self.gates.mkdir()
+        (folder / "sim.py").write_text(SIM)
+        (folder / "look.py").write_text(READ)
+        (folder / "pipeline.yaml").write_text(PIPELINE.format(gates=self.gates, data=data))
+        self.process = wf("run", str(folder / "pipeline.yaml"), "--run-dir", str(self.folder), "-q", cwd=folder)
+
+    def let_write(self, last: int) -> None:
+        """Let the simulation write the steps up to this one, and wait until they can be read."""
+        (self.gates / f"until-{last}").touch()
+        wait_until(lambda: self.process.poll() is not None or self.steps() > last, f"step {last} is there")
+        assert self.process.poll() is None, self.process.communicate()[0]
+
+    def steps(self) -> int:
+        """How many steps can be read."""
+        found = [read_index(index) for index in (self.folder / "streams").glob("*/md.idx")]
+        return max((each.steps for each in found if each is not None), default=0)
+
+    def end(self) -> str:
+        """Let it end; what it said."""
+        (self.gates / f"until-{LAST - 1}").touch()
+        said, _ = self.process.communicate(timeout=TIMEOUT_S)
+        return said
+
+
+@pytest.fixture
+def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
+    run = LiveRun(tmp_path, STREAMS[getattr(request, "param", "spool")])
+    yield run
+    if run.process.poll() is None:
+        run.process.terminate()
+        run.process.communicate(timeout=TIMEOUT_S)
+
+
+def wf(*argv: str, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "workflow.cli", *argv], cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def wf_attach(live: LiveRun, *argv: str) -> subprocess.Popen[str]:
+    more = ["--set", "oversubscribe=true"]
+    return wf("attach", str(live.folder), *argv, *more, cwd=live.folder.parent)
+
+
+def steps_of(path: Path) -> list[float]:
+    """The number that each step of a file holds."""
+    with stage.open_reader(path=path) as data:
+        found = []
+        for step in data:
+            values = step.read("values")
+            assert (values == values[0]).all()
+            found.append(float(values[0]))
+        return found
+
+
+def opened(live: LiveRun, name: str) -> Callable[[], bool]:
+    """Whether all stages of what is attached have opened their streams."""
+    folder = live.folder / "attached" / name
+
+    def are_open() -> bool:
+        if not (folder / "plan.json").exists():
+            return False
+        names = [each["name"] for each in json.loads((folder / "plan.json").read_text())["stages"]]
+        files = [folder / "stages" / each / "metrics.jsonl" for each in names]
+        return all(file.exists() and '"open"' in file.read_text() for file in files)
+
+    return are_open
+
+
+@pytest.mark.parametrize("live", list(STREAMS), indirect=True)
+def test_a_stage_joins_at_the_newest_step_and_gets_all_that_follow(live: LiveRun) -> None:
+    live.let_write(9)
+    process = wf_attach(live, "--component", "archive", "--with", "path=late.bp", "--name", "late", "-q")
+    follower = live.folder / "attached/late/stages/data-follow/metrics.jsonl"
+    wait_until(lambda: follower.exists() and follower.read_text().count('"open"') == 2, "the run is followed", 60)
+    said = live.end()
+    attached, _ = process.communicate(timeout=TIMEOUT_S)
+    assert live.process.returncode == 0, said
+    assert process.returncode == 0, attached
+    folder = live.folder / "attached/late"
+    late = steps_of(folder / "late.bp")
+    assert late[0] == 9.0
+    assert late[-1] == LAST - 1
+    removed = LAST - 9 - len(late)
+    if "attachable" not in (live.folder.parent / "pipeline.yaml").read_text():
+        assert removed == 0
+        assert late == [float(step) for step in range(9, LAST)]
+    assert late == sorted(set(late))
+    (printed,) = (folder / "stages/data-follow/stdout.log").read_text().splitlines()
+    assert printed.startswith(f"follow: {len(late)} steps of data, from step 9 to {LAST - 1}")
+    assert (f"{removed} step" in printed) == (removed > 0)
+    report = read_report(live.folder)
+    assert report.run.state == "succeeded"
+    assert report.stream("data").steps == LAST
+    assert [each.name for each in report.attached] == ["late"]
+    assert any(note.startswith("late was attached after ") for note in report.notes)
+
+
+def test_a_script_from_the_beginning_and_one_from_a_step(live: LiveRun, tmp_path: Path) -> None:
+    live.let_write(5)
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "from workflow import stage\n"
+        "with stage.open_reader() as data:\n"
+        "    for step in data:\n"
+        "        print(step.read('values')[0], flush=True)\n"
+    )
+    first = wf_attach(live, str(script), "--from", "beginning", "-q")
+    second = wf_attach(live, str(script), "--from", "3", "--name", "third", "-q")
+    outs = [live.folder / "attached" / name / "stages" / name / "stdout.log" for name in ("mine", "third")]
+    wait_until(lambda: all(out.exists() and "5.0" in out.read_text() for out in outs), "both have step 5", 60)
+    live.end()
+    for each in (first, second):
+        said, _ = each.communicate(timeout=TIMEOUT_S)
+        assert each.returncode == 0, said
+    steps = [[float(line) for line in out.read_text().splitlines()] for out in outs]
+    assert steps == [[float(step) for step in range(begin, LAST)] for begin in (0, 3)]
+    assert {each.name for each in attached_runs(live.folder)} == {"mine", "third"}
+    assert not [each for each in listed_runs(everywhere=True) if "attached" in each.parts]
+
+
+@pytest.mark.parametrize("live", ["attachable"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda each: each.name)
+def test_what_is_attached_may_die_or_be_stopped(live: LiveRun, number: signal.Signals) -> None:
+    live.let_write(3)
+    process = wf_attach(live, "--component", "archive", "--with", "path=late.bp", "--name", "late", "-q")
+    wait_until(opened(live, "late"), "it is attached", 60)
+    events = [json.loads(line) for line in (live.folder / "attached/late/events.jsonl").read_text().splitlines()]
+    pids = [each["pid"] for each in events if each["event"] == "stage_started"]
+    assert len(pids) == 2
+    for pid in pids:
+        os.kill(pid, number)
+    said = live.end()
+    assert live.process.returncode == 0, said
+    assert read_report(live.folder).stream("data").steps == LAST
+    if number is signal.SIGSTOP:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    process.communicate(timeout=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("live", ["attachable"], indirect=True)
+def test_detach_ends_it_and_the_run_goes_on(live: LiveRun) -> None:
+    live.let_write(3)
+    ended = wf_attach(live, "--component", "archive", "--with", "path=late.bp", "--name", "late", "--detach")
+    said, _ = ended.communicate(timeout=TIMEOUT_S)
+    assert ended.returncode == 0, said
+    assert "next: wf detach" in said
+    wait_until(opened(live, "late"), "it is attached", 60)
+    wrong, _ = (each := wf("detach", str(live.folder), "lat", cwd=live.folder.parent)).communicate(timeout=TIMEOUT_S)
+    assert each.returncode == 2
+    assert "did you mean `late`?" in wrong
+    detached, _ = (each := wf("detach", str(live.folder), "late", cwd=live.folder.parent)).communicate(
+        timeout=TIMEOUT_S
+    )
+    assert each.returncode == 0, detached
+    assert live.process.poll() is None
+    live.end()
+    assert live.process.returncode == 0
+    (attached,) = read_report(live.folder).attached
+    assert attached.state == "interrupted"
+    assert not read_report(live.folder / "attached/late").run.resumable
+
+
+def test_a_notebook_reads_steps_as_they_come(live: LiveRun) -> None:
+    live.let_write(4)
+    with attach(live.folder).stream("data") as data:
+        found = [next(data).read("values")[0]]
+        live.let_write(6)
+        found += [next(data).read("values")[0], next(data).read("values")[0]]
+        live.end()
+        found += [step.read("values")[0] for step in data]
+    assert found == [float(step) for step in range(4, LAST)]
+
+
+def test_what_ends_without_closing_its_file_ends_the_reader(live: LiveRun) -> None:
+    live.let_write(4)
+    with attach(live.folder).stream("data", "beginning") as data:
+        assert next(data).read("values")[0] == 0
+        wf("cancel", "--now", str(live.folder), cwd=live.folder.parent).communicate(timeout=TIMEOUT_S)
+        assert [step.read("values")[0] for step in data] == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--component", "plto", "--to", "data"], "did you mean `plot`?"),
+        (["--component", "null", "--to", "dat"], "did you mean `data`?"),
+        (["--component", "plot", "--to", "data", "--with", "variabel=values"], "did you mean `variable`?"),
+        ([], "what is to be attached?"),
+        (["--component", "null", "--from", "x"], "expected newest, beginning or the number of a step"),
+        (["missing.yaml"], "missing.yaml"),
+    ],
+)
+def test_mistakes_are_said_and_the_run_goes_on(live: LiveRun, argv: list[str], said: str) -> None:
+    live.let_write(2)
+    process = wf_attach(live, *argv)
+    printed, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 2, printed
+    assert said in printed
+    assert "Traceback" not in printed
+    assert not list((live.folder / "attached").glob("*")) if (live.folder / "attached").exists() else True
+    assert live.process.poll() is None
+
+
+def test_without_free_cores_it_is_refused(live: LiveRun) -> None:
+    live.let_write(2)
+    process = wf(
+        "attach", str(live.folder), "--component", "null", "--set", "stages.null.ranks=500", cwd=live.folder.parent
+    )
+    printed, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 2, printed
+    assert "core" in printed
+
+
+def test_a_run_that_has_ended_and_one_that_keeps_nothing(tmp_path: Path) -> None:
+    live = LiveRun(tmp_path, "via: sst")
+    try:
+        (live.gates / "until-3").touch()
+        wait_until(lambda: (live.folder / "stages/sim/metrics.jsonl").exists(), "the run is going on")
+        with pytest.raises(RunError, match="keeps no steps of data"):
+            attach(live.folder).stream("data")
+        assert live.end() is not None
+        with pytest.raises(RunError, match="is not running: it is succeeded"):
+            attach(live.folder)
+    finally:
+        if live.process.poll() is None:
+            live.process.terminate()
+            live.process.communicate(timeout=TIMEOUT_S)
+
+
+# A spool that loses its oldest steps while somebody reads it, without a run.
+
+
+def write_steps(path: Path, count: int) -> None:
+    with stage.open_writer(path=path) as out:
+        for step in range(count):
+            with out.step():
+                out.write("values", np.full(100_000, step, dtype=float), shape=(100_000,), start=(0,))
+
+
+def note_removed(events: Path, first: int) -> None:
+    with events.open("a") as file:
+        file.write(json.dumps({"event": "steps_dropped", "t": 0.0, "stream": "data", "first": first}) + "\n")
+
+
+def test_steps_that_were_removed_are_left_out(tmp_path: Path) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    write_steps(path, 8)
+    note_removed(events, 5)
+    drop_data(path, 5)
+    with stage.follow(path, events, "data", first=2) as data:
+        assert [(step.index, step.read("values")[0]) for step in data] == [(5, 5.0), (6, 6.0), (7, 7.0)]
+
+
+def test_a_step_that_is_removed_while_it_is_read_is_not_valid(tmp_path: Path) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    write_steps(path, 8)
+    events.touch()
+    found = []
+    with stage.follow(path, events, "data", first=2) as data:
+        for step in data:
+            if step.index == 3:
+                note_removed(events, 4)
+                drop_data(path, 4)
+                with pytest.raises(stage.StepRemoved, match="has removed step 3"):
+                    step.read("values")
+                continue
+            found.append((step.index, step.read("values")[0]))
+    # Who is late goes on with the newest step.
+    assert found == [(2, 2.0), (7, 7.0)]
+
+
+def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    write_steps(path, 3)
+    events.write_text(
+        '{"event": "steps_dropped", "t": 0, "stream": "other", "first": 2}\nnot JSON\n{"event": "run_started"}\n'
+    )
+    with stage.follow(path, events, "data", first=0) as data:
+        assert [step.index for step in data] == [0, 1, 2]

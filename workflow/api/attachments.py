@@ -1,0 +1,301 @@
+"""Joining a running run: a run of its own, whose streams come from files that the other run writes anyway.
+
+Neither the simulation nor the supervisor of the run has anything to do with it: what is attached may be slow, crash, be
+stopped or leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from workflow.errors import RunError, SpecError, WfError
+from workflow.spec.suggest import did_you_mean, listing
+
+if TYPE_CHECKING:
+    from workflow.api.runs import PlannedRun
+    from workflow.plan.plan_model import Plan, StreamPlan
+    from workflow.spec.load import Loaded
+    from workflow.spec.yaml_tree.node import Node
+    from workflow.stage import Reader
+
+FOLLOW = "follow"
+# The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
+FirstStep = int | Literal["newest", "beginning"]
+
+
+class KeptStream(NamedTuple):
+    """The steps that a running run keeps of a stream: their file, and how many steps come before its first one."""
+
+    name: str
+    path: Path
+    before: int
+
+
+class AttachedRun(NamedTuple):
+    """What joins a run, planned; `directory` is made when it starts."""
+
+    planned: PlannedRun
+    directory: Path
+
+
+class Attachment:
+    """A running run, for a notebook or a script that reads its streams. See `attach`."""
+
+    def __init__(self, run_dir: Path, plan: Plan) -> None:
+        self.run_dir, self._plan = run_dir, plan
+
+    def stream(self, name: str, first: FirstStep = "newest", *, step_timeout_s: float | None = None) -> Reader:
+        """The steps of a stream as they come, from the newest on; iterate over it, and close it or use `with`.
+
+        Args:
+            name: of the stream.
+            first: the number of the first step counted from 0, `newest`, or `beginning`: the oldest that is kept.
+            step_timeout_s: how long to wait for each step, in seconds; by default as long as the run goes on.
+
+        Raises:
+            RunError: there is no such stream, its steps are not kept, or not where this process is.
+            StageError: as `workflow.stage.open_reader` raises it.
+        """
+        from workflow import stage
+        from workflow.run.records.events_file import EVENTS_FILE
+
+        kept = find_kept(self.run_dir, self._plan, name)
+        return stage.follow(
+            kept.path, self.run_dir / EVENTS_FILE, name, first=_first(first, kept), before=kept.before,
+            step_timeout_s=step_timeout_s,
+        )  # fmt: skip
+
+
+def attach(run: str | os.PathLike[str] | None = None) -> Attachment:
+    """Join a running run from a notebook or a script: `attach("latest").stream("field")` gives its steps.
+
+    The run does not notice: this process reads what the run keeps of a stream, in its file or its spool.
+
+    Raises RunError when there is no such run, or it is not running.
+    """
+    return Attachment(*_find_running(run))
+
+
+def plan_attached(
+    run: str | os.PathLike[str] | None,
+    given: str | os.PathLike[str] | None = None,
+    *,
+    component: str | None = None,
+    streams: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    first: FirstStep = "newest",
+    name: str | None = None,
+    sets: Sequence[str] = (),
+    site: str | None = None,
+) -> AttachedRun:
+    """Plan stages that join a running run.
+
+    Args:
+        run: the run, as for `find_run`.
+        given: a pipeline file in which streams without `from` are those of the run, or a Python script.
+        component: instead of it: a component, with `parameters` as `KEY=VALUE`.
+        streams: what a script or a component reads.
+        first: the first step: see `Attachment.stream`.
+        name: of what is attached; by default that of the file or the component.
+        sets: `KEY=VALUE`, as for `load_pipeline`.
+        site: the machine; by default the nodes of the job that this process is part of, else this machine.
+
+    Raises:
+        RunError: the run is not running, or keeps no steps of a stream.
+        SpecError: mistakes in the file, or there are too few free cores.
+    """
+    from workflow.api.runs import plan_run
+    from workflow.run.records.attached_runs import ATTACHED
+
+    run_dir, plan = _find_running(run)
+    folder = _make_folder(run_dir / ATTACHED)
+    is_written = component is not None or Path(str(given)).suffix == ".py"
+    chosen = _free_name(folder, name or component or Path(str(given)).stem)
+    file = Path(str(given))
+    if is_written:
+        text = _pipeline_text(chosen, plan, component, file, streams)
+        file = folder / f"{chosen}.yaml"
+        file.write_text(text, encoding="utf-8")
+    try:
+        sets = [*(f"stages.{chosen}.with.{each}" for each in parameters), *sets]
+        loaded = _load(file, run_dir, plan, first, sets, site)
+        return AttachedRun(plan_run(loaded, others=_cores_in_use(run_dir, plan)), folder / chosen)
+    except WfError:
+        if is_written:
+            file.unlink()
+        raise
+
+
+def _load(file: Path, run_dir: Path, plan: Plan, first: FirstStep, sets: Sequence[str], site: str | None) -> Loaded:
+    """The pipeline of what is attached, in which the streams of the run have a writer."""
+    from workflow.spec.check import Library
+    from workflow.spec.load import load_pipeline
+
+    library = Library(file.absolute().parent)
+    root, text = library.pipeline(file, os.fspath(file))
+    for stream in _streams_of_run(root, plan, run_dir):
+        root = _with_follower(root, stream, _follower(run_dir, plan, stream, first))
+    library.pipelines[file] = root, text
+    if site is None and "site" not in root.mapping():
+        site = _site_here()
+    return load_pipeline(file, sets=sets, site=site, library=library)
+
+
+def _follower(run_dir: Path, plan: Plan, stream: str, first: FirstStep) -> dict[str, Any]:
+    """The stage that reads a stream of the run for what is attached."""
+    from workflow.run.records.events_file import EVENTS_FILE
+
+    kept = find_kept(run_dir, plan, stream)
+    begin = _first(first, kept)
+    values = {
+        "path": str(kept.path), "events": str(run_dir / EVENTS_FILE), "stream": stream,
+        "first": -1 if begin is None else begin, "before": kept.before,
+    }  # fmt: skip
+    # It waits most of the time.
+    return {"component": FOLLOW, "place": {"cores_per_rank": 0}, "with": values}
+
+
+def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
+    """The pipeline in which this stage writes the stream."""
+    from workflow.spec.overlay import with_value
+    from workflow.spec.yaml_tree.node import Node, relabelled
+    from workflow.spec.yaml_tree.parse import parse_yaml
+
+    name, place = f"{stream}-{FOLLOW}", root.mapping()["streams"].mapping()[stream].place
+    stage = relabelled(parse_yaml(json.dumps(follower), place.source), "wf attach", place)
+    root = with_value(root, ("stages", name), stage)
+    return with_value(root, ("streams", stream, "from"), Node(name, place, place, "wf attach"))
+
+
+def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
+    """Where a running run keeps the steps of a stream. Raises RunError where there are none that can be read here."""
+    known = [stream.name for stream in plan.streams]
+    if name not in known:
+        raise RunError(
+            f"{run_dir.name} has no stream `{name}`", did_you_mean(name, known) or f"it has {listing(known)}"
+        )
+    stream = plan.stream(name)
+    file = plan.stream(stream.spool) if stream.spool else stream
+    if not file.is_kept:
+        hint = f"start the run with `--set streams.{name}.attachable=true`"
+        if not stream.traits.queued:
+            hint = "only streams by SST or BP5 can be read by others"
+        raise RunError(f"{run_dir.name} keeps no steps of {name}, so nothing can be attached to it", hint)
+    if stream.spool_where != "shared":
+        _check_on_node(run_dir, stream, Path(file.path))
+    return KeptStream(name, Path(file.path), plan.stage(file.writer).end(file.name, "write").before)
+
+
+def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
+    """Raise RunError where the spool of a stream is on another node."""
+    if path.is_symlink() and not path.exists():
+        where = "memory" if stream.spool_where == "memory" else "disk"
+        text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of another node"
+        raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
+
+
+def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
+    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running."""
+    from workflow.report.report_files import compute_report
+    from workflow.run.records.find_runs import find_run, newest_part
+    from workflow.run.records.run_directory import read_filled_plan
+
+    run_dir = newest_part(find_run(run))
+    state = compute_report(run_dir).run.state
+    if state == "submitted":
+        raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
+    if state != "running":
+        text = f"{run_dir.name} is not running: it is {state}"
+        raise RunError(text, f"run its analyses again on what it has kept: wf replay {run_dir.name}")
+    return run_dir, read_filled_plan(run_dir)
+
+
+def _make_folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make {folder}: {error.strerror}: only who owns a run can attach to it") from error
+    return folder
+
+
+def _free_name(folder: Path, wanted: str) -> str:
+    """The name, or with a number where something of that name is or was attached."""
+    names = [wanted, *(f"{wanted}-{number}" for number in range(2, 10_000))]
+    return next(name for name in names if not (folder / name).exists())
+
+
+def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, streams: Sequence[str]) -> str:
+    """The pipeline file of a component or of a script. YAML takes JSON."""
+    known = _names(plan)
+    if not streams and len(known) > 1:
+        raise RunError("which stream is to be read?", f"name it: `--to STREAM`, one of {listing(known)}")
+    read = list(streams) or known
+    if component is not None:
+        stage: dict[str, Any] = {"component": component}
+    else:
+        stage = {"command": ["python", str(script.absolute())], "reads": {stream: {} for stream in read}}
+    key = json.dumps(name)  # quoted: the component `null` is one
+    lines = ["# Written by `wf attach`. Streams without `from` are those of the run.", "wf: 1", f"name: {key}"]
+    lines += ["stages:", f"  {key}: {json.dumps(stage, ensure_ascii=False)}", "streams:"]
+    return "\n".join([*lines, *(f"  {json.dumps(stream)}: {{to: {key}}}" for stream in read)]) + "\n"
+
+
+def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:
+    """The streams of a file that name no writer: those of the run. Raises SpecError where the run has none of them."""
+    from workflow.spec.validation_messages import problem_at
+
+    streams = root.child("streams")
+    found = [] if streams is None else [name for name, each in streams.mapping().items() if each.child("from") is None]
+    unknown = [name for name in found if name not in _names(plan)]
+    problems = [problem_at(root, ("streams", name), *_no_stream(run_dir, plan, name), at_key=True) for name in unknown]
+    if not found:
+        text, at = "no stream comes from the run: one without `from` does", () if streams is None else ("streams",)
+        problems.append(problem_at(root, at, text, "for example `field: {to: view}`"))
+    if problems:
+        raise SpecError(problems)
+    return found
+
+
+def _names(plan: Plan) -> list[str]:
+    """The streams of a run, without those that wf has added."""
+    spools = {stream.spool for stream in plan.streams}
+    return [stream.name for stream in plan.streams if stream.name not in spools]
+
+
+def _no_stream(run_dir: Path, plan: Plan, name: str) -> tuple[str, str]:
+    """What is wrong, and what to do about it."""
+    known = _names(plan)
+    return f"{run_dir.name} has no stream `{name}`", did_you_mean(name, known) or f"it has {listing(known)}"
+
+
+def _first(first: FirstStep, kept: KeptStream) -> int | None:
+    """The number of the first step; None: the newest."""
+    if first == "newest":
+        return None
+    return kept.before if first == "beginning" else max(first, kept.before)
+
+
+def _site_here() -> str | None:
+    """Outside of batch jobs this machine, also where its site has a scheduler: nothing is submitted."""
+    from workflow.site.discover import discover_allocation
+
+    return "local" if discover_allocation().source == "local" else None
+
+
+def _cores_in_use(run_dir: Path, plan: Plan) -> list[int]:
+    """The cores of this machine to which stages of the run are bound, and those of what is attached to it."""
+    from workflow.report.report_files import compute_report
+    from workflow.run.records.attached_runs import attached_runs
+    from workflow.run.records.run_directory import read_allocation, read_filled_plan
+
+    here, used = socket.gethostname(), set()
+    others = [each for each in attached_runs(run_dir) if compute_report(each).run.state == "running"]
+    for each, bound in [(run_dir, plan), *((other, read_filled_plan(other)) for other in others)]:
+        hosts = () if (allocation := read_allocation(each)) is None else allocation.hosts
+        used |= {core for node, host in enumerate(hosts) if host.name == here for core in bound.used_cores(node)}
+    return sorted(used)

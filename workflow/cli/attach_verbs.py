@@ -1,0 +1,103 @@
+"""The verbs of what joins a running run, and leaves it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow.cli.completion import complete_run
+from workflow.errors import RunError
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--component", metavar="NAME", help="Attach this component, instead of FILE")
+@click.option("--with", "values", multiple=True, metavar="KEY=VALUE", help="A parameter of the component (repeatable)")
+@click.option(
+    "--to", "streams", multiple=True, metavar="STREAM", help="What a component or a script reads (repeatable)"
+)
+@click.option(
+    "--from", "first", default="newest", metavar="STEP",
+    help="The first step: `newest` (the default), `beginning` (the oldest that is kept), or its number",
+)  # fmt: skip
+@click.option("--name", metavar="NAME", help="What it is called in the run (default: as the file or the component)")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value of the file (repeatable)")
+@click.option("--site", metavar="SITE", help="The machine (default: the nodes of this job, or this machine)")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
+@click.option("--detach", "-d", is_flag=True, help="Return once it has started; it continues without a terminal")
+def attach(
+    run: Path,
+    file: Path | None,
+    component: str | None,
+    values: tuple[str, ...],
+    streams: tuple[str, ...],
+    first: str,
+    name: str | None,
+    sets: tuple[str, ...],
+    site: str | None,
+    quiet: bool,
+    detach: bool,
+) -> None:
+    """Let a stage join a running run and read its streams.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. FILE is a pipeline
+    file in which streams without `from` are those of the run, or a Python script that uses workflow.stage. What is
+    attached may be slow, crash, or be stopped: the run does not notice. It ends with the run, by Ctrl-C, or by
+    `wf detach`. Exits as `wf run` does.
+    """
+    from workflow.api.attachments import plan_attached
+    from workflow.api.plans import show_warnings
+    from workflow.api.runs import detach_run, run_planned_here
+    from workflow.report.show.printing import show_end
+    from workflow.run.records.find_runs import typed_name
+
+    if (file is None) == (component is None):
+        raise click.UsageError("what is to be attached? Give FILE or --component; for example `--component plot`")
+    attached = plan_attached(
+        run, file, component=component, streams=streams, parameters=values, first=_first(first),
+        name=name, sets=sets, site=site,
+    )  # fmt: skip
+    planned, directory = attached.planned, attached.directory
+    if detach:
+        show_warnings(planned.check_here())
+        detach_run(planned.loaded, planned.plan, directory)
+        other = typed_name(directory.parent.parent)
+        click.echo(f"{directory.name} is attached: {directory}\n  next: wf detach {other} {directory.name}")
+        return
+    report, directory = run_planned_here(planned, directory, quiet=quiet)
+    show_end(report, directory)
+    sys.exit(report.run.exit_code)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("name")
+def detach(run: Path, name: str) -> None:
+    """End what is attached to a run; the run goes on.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`; NAME is what
+    `wf attach` has named. Exits with 1 when something could not be ended.
+    """
+    from workflow.cli.following import cancel_run
+    from workflow.run.records.attached_runs import attached_runs
+    from workflow.run.records.find_runs import find_run
+    from workflow.spec.suggest import did_you_mean, listing
+
+    run_dir = find_run(run)
+    found = {each.name: each for each in attached_runs(run_dir)}
+    if name not in found:
+        hint = did_you_mean(name, found) or (f"attached: {listing(found)}" if found else "nothing is attached to it")
+        raise RunError(f"{run_dir.name} has no `{name}` attached", hint)
+    sys.exit(cancel_run(found[name]))
+
+
+def _first(text: str) -> Any:
+    if text not in ("newest", "beginning") and not text.isdigit():
+        raise click.UsageError(
+            f"--from {text}: expected newest, beginning or the number of a step; for example `--from 40`"
+        )
+    return int(text) if text.isdigit() else text
