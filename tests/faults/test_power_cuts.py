@@ -77,13 +77,16 @@ def go(folder: Path, run_dir: Path, cut: Cut | None, before: Path | None) -> Don
                 lambda: process.poll() is not None or steps_written(run_dir) > cut.step,
                 f"step {cut.step} of the simulation",
             )
-            for pid in [process.pid] if cut.alone else [process.pid, *descendants(process.pid)]:
+            below = descendants(process.pid)
+            for pid in [process.pid] if cut.alone else [process.pid, *below]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         said, _ = process.communicate(timeout=200)
     if cut is not None and read_lease(run_dir) is not None:
         wait_until(lambda: not examine_leases([run_dir])[0].alive, "the supervisor counts as lost")
-        if cut.torn:
+        # Nothing is torn of a run that had ended before the cut, nor while a stage still writes: its guard ends that.
+        if cut.torn and process.returncode < 0:
+            wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "its processes have ended")
             tear(run_dir)
     return Done(process.returncode, said, run_dir)
 

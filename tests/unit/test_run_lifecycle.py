@@ -198,6 +198,16 @@ def test_reader_that_failed_while_its_writer_lived_is_blamed_at_once() -> None:
     assert run.state.culprit == "saxs"
 
 
+def test_reader_that_a_library_aborted_is_not_blamed_before_its_writer_could_be_seen_dead() -> None:
+    """UCX aborts a reader whose writer dies while its memory is read. The writer is no corpse yet."""
+    run = Run(chain("sst"))
+    run.feed(*(StreamOpening(0, *key) for key in run.state.ends)).open_all()
+    run.feed(StageExited(1, "saxs", None, 6, alive=["md"])).tick(1.1)
+    assert run.state.stopping is None
+    run.feed(StageExited(1.2, "md", None, 11))
+    assert run.state.culprit == "md"
+
+
 def test_reader_that_lost_a_writer_which_goes_on_is_blamed_at_its_next_step() -> None:
     run = Run(chain("sst")).open_all()
     run.feed(StreamTrouble(1, "atoms", "saxs", "failed", "stream atoms: lost"), StageExited(1, "saxs", 1, None))

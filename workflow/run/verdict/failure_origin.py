@@ -74,8 +74,10 @@ def evidence_s(state: RunState) -> float:
     suspects = [name for name in live_writers(state, culprit.name) if state.stages[name].runs]
     if any(name in culprit.dying or state.stages[name].said for name in suspects):
         return DYING_S
-    # A reader whose records are complete would have said that it lost its writer.
-    unsure = [name for name in suspects if name not in culprit.alive or not _reports_all(state, culprit.name)]
+    # A reader whose records are complete would have said that it lost its writer; not one that a library has aborted.
+    # UCX does that to a reader whose writer dies while its memory is read, and the writer still counts as alive then.
+    speaks = _reports_all(state, culprit.name) and culprit.signal != signal.SIGABRT
+    unsure = [name for name in suspects if name not in culprit.alive or not speaks]
     far = any(LAUNCHERS[state.plan.stage(name).launch.launcher].other_machines for name in unsure)
     return (FAR_S if far else UNKNOWN_S) if unsure else 0.0
 
