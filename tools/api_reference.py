@@ -186,6 +186,7 @@ def python_page(made: str) -> str:
             "forecast_plan",
         )),
         ("Runs", named(workflow, "run_pipeline", "create_run", "start_run", "detach_run", "read_report")),
+        ("Joining a run", named(workflow, "attach", "Attachment")),
         ("Tables of pandas", named(workflow, "report_tables", "steps_table")),
         ("Campaigns", named(
             workflow, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
@@ -207,15 +208,15 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined")),
+        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "follow")),
         ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
-            stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps", "RanksDiffer",
-            "BoundExceeded",
+            stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps",
+            "StepRemoved", "RanksDiffer", "BoundExceeded",
         )),
         ("Parameters, of `workflow.component_program`", named(component_program, "arguments")),
     ]  # fmt: skip

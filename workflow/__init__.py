@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 # Loaded on first use: a stage program that imports `workflow.stage` on ten thousand ranks does not pay for YAML and
 # pydantic, and no verb for what it does not use.
 _HOMES = {
+    "Attachment": "workflow.api.attachments",
     "GateVersion": "workflow.api.gates",
     "Loaded": "workflow.spec.load",
     "archive_campaign": "workflow.api.archives",

@@ -95,6 +95,8 @@ DEFAULT_VIA = "sst"
 """The preset of a stream that names none, and of the streams that wf adds for pipes and taps."""
 KEPT_VIA = "bp5"
 """The preset of the streams that wf adds to keep the steps of others."""
+KEPT_ENGINE = "BP5"
+"""Its engine, and that of all files that are read from any step on while they are written."""
 ANY_BP = "BPFile"
 HDF5_SUFFIXES = (*ENGINES["HDF5"].suffixes, ".h5part", ".h5block")
 BP_SUFFIXES = tuple(suffix for each in ENGINES.values() if each.counted_by == "index" for suffix in each.suffixes)

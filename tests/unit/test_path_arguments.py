@@ -76,6 +76,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
         ("calibrate_site", "site"), ("calibrate_site", "folder"),
+        ("attach", "run"), ("follow", "path"), ("follow", "events"),
         ("look_at", "run"), ("look_at", "other"), ("look_at", "page"),
     }  # fmt: skip
 
@@ -160,3 +161,13 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
 def test_a_replay_of_a_run(form: Form, tmp_path: Path) -> None:
     with pytest.raises((RunError, SpecError)):
         workflow.load_replay(form(tmp_path / "runs/one"), pipeline=form(tmp_path / "pipeline.yaml"))
+
+
+@FORMS
+def test_joining_a_run(form: Form, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not running"):
+        workflow.attach(form(tmp_path / "runs/one"))
+    with workflow.stage.open_writer(path=tmp_path / "a.bp") as out, out.step():
+        out.write("x", np.arange(3.0), shape=(3,), start=(0,))
+    with workflow.stage.follow(form("a.bp"), form(tmp_path / "events.jsonl"), "a") as steps:
+        assert [step.read("x").tolist() for step in steps] == [[0.0, 1.0, 2.0]]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOLLOW = "follow"
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
-FirstStep = int | Literal["newest", "beginning"]
+BeginAt = int | Literal["newest", "beginning"]
 
 
 class KeptStream(NamedTuple):
@@ -49,7 +49,7 @@ class Attachment:
     def __init__(self, run_dir: Path, plan: Plan) -> None:
         self.run_dir, self._plan = run_dir, plan
 
-    def stream(self, name: str, first: FirstStep = "newest", *, step_timeout_s: float | None = None) -> Reader:
+    def stream(self, name: str, first: BeginAt = "newest", *, step_timeout_s: float | None = None) -> Reader:
         """The steps of a stream as they come, from the newest on; iterate over it, and close it or use `with`.
 
         Args:
@@ -88,7 +88,7 @@ def plan_attached(
     component: str | None = None,
     streams: Sequence[str] = (),
     parameters: Sequence[str] = (),
-    first: FirstStep = "newest",
+    first: BeginAt = "newest",
     name: str | None = None,
     sets: Sequence[str] = (),
     site: str | None = None,
@@ -131,7 +131,7 @@ def plan_attached(
         raise
 
 
-def _load(file: Path, run_dir: Path, plan: Plan, first: FirstStep, sets: Sequence[str], site: str | None) -> Loaded:
+def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[str], site: str | None) -> Loaded:
     """The pipeline of what is attached, in which the streams of the run have a writer."""
     from workflow.spec.check import Library
     from workflow.spec.load import load_pipeline
@@ -146,7 +146,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: FirstStep, sets: Sequenc
     return load_pipeline(file, sets=sets, site=site, library=library)
 
 
-def _follower(run_dir: Path, plan: Plan, stream: str, first: FirstStep) -> dict[str, Any]:
+def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[str, Any]:
     """The stage that reads a stream of the run for what is attached."""
     from workflow.run.records.events_file import EVENTS_FILE
 
@@ -273,7 +273,7 @@ def _no_stream(run_dir: Path, plan: Plan, name: str) -> tuple[str, str]:
     return f"{run_dir.name} has no stream `{name}`", did_you_mean(name, known) or f"it has {listing(known)}"
 
 
-def _first(first: FirstStep, kept: KeptStream) -> int | None:
+def _first(first: BeginAt, kept: KeptStream) -> int | None:
     """The number of the first step; None: the newest."""
     if first == "newest":
         return None

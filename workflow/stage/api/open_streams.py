@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from workflow.engines import KEPT_ENGINE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
 from workflow.stage import settings
@@ -28,9 +29,6 @@ from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import wait_for_writer
 from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
-
-# What a run keeps of its streams (`EngineTraits.resumable`).
-FOLLOWED = "BP5"
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
@@ -152,7 +150,7 @@ def follow(
     if size() > 1:
         raise StageError(f"stream {stream}: a run is followed by one rank, not by {size()}")
     given = {"open_timeout_s": OPEN_TIMEOUT_S if open_timeout_s is None else open_timeout_s, "before": before}
-    end = replace(_end("read", None, path, FOLLOWED, None, **given), stream=stream, step_timeout_s=step_timeout_s)
+    end = replace(_end("read", None, path, KEPT_ENGINE, None, **given), stream=stream, step_timeout_s=step_timeout_s)
     begin = _begin(end)
     wait_for_writer(end)
     newest, _ = newest_step(Path(path))
