@@ -69,6 +69,18 @@ def kills(cells: list[dict[str, Any]]) -> str:
     return text + "\n"
 
 
+def attached(cells: list[dict[str, Any]]) -> str:
+    """Stages and readers that joined one run and were ended again."""
+    text = "## Joining and leaving\n\nStages (`wf attach`) and readers by themselves (`workflow.attach`) join one run, "
+    text += "and are detached, killed, or stopped and then\nkilled, each up to 2.5 s after its start.\n\n"
+    text += row(["joined", "detached", "killed", "stopped", "steps of the simulation", "read by its own analysis"])
+    text += row(["---"] * 6)
+    for cell in cells:
+        ways = [cell["counts"].get(how, 0) for how in ("detach", "kill", "stop")]
+        text += row([cell["cycles"], *ways, cell["steps"], cell["read"]])
+    return text + "\n"
+
+
 def cuts(cells: list[dict[str, Any]]) -> str:
     """Power cuts and lost supervisors, by the way of the streams."""
     text = (
@@ -132,6 +144,7 @@ def programs(cells: list[dict[str, Any]]) -> str:
 # The parts of the page, in order: the name of the table in the records, and what makes the text.
 TABLES = {
     "restart": restarts, "kills": kills, "cuts": cuts, "hurt": hurt, "skips": skips, "programs": programs,
+    "attached": attached,
 }  # fmt: skip
 
 
