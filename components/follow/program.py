@@ -26,6 +26,7 @@ def main() -> None:
     with stage.open_writer("output") as out:
         begin = None if args.first < 0 else args.first
         with stage.follow(args.path, args.events, args.stream, first=begin, before=args.before) as steps:
+            print(f"follow: {args.stream} from step {steps.steps} on", flush=True)
             try:
                 for step in steps:
                     if (share := _read(step, out)) is not None:

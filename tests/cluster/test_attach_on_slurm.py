@@ -73,7 +73,7 @@ def test_from_the_login_node_and_on_a_free_node_of_the_job(cluster: SlurmCluster
         attached = compute_report(run_dir / "attached" / name)
         stream = attached.stream("field")
         assert stream.steps is not None and 0 < stream.steps < STEPS - 20
-        (log,) = (run_dir / "attached" / name / "stages/field-follow/stdout.log").read_text().splitlines()
+        _, log = (run_dir / "attached" / name / "stages/field-follow/stdout.log").read_text().splitlines()
         assert log == f"follow: {stream.steps} steps of field, from step {STEPS - stream.steps} to {STEPS - 1}"
         assert [path.name for path in find_data(run_dir / "attached" / name).values()]
     received = read_allocation(run_dir / "attached/inside")

@@ -44,10 +44,13 @@ with stage.open_reader("data") as data:
 """
 # What joins by itself, without wf around it.
 READ = """
-import sys
+import sys, time
 import workflow
 with workflow.attach(sys.argv[1]).stream("data") as data:
+    print("joined", flush=True)
     for step in data:
+        if step.index % 3 == 0:
+            time.sleep(0.2)  # it is late: the step may be removed meanwhile
         try:
             values = step.read("values")
         except workflow.stage.StepRemoved:
@@ -65,8 +68,8 @@ stages:
 streams:
   data: {{from: sim, to: look, {data}}}
 """
-# Long enough to be open and to read for a while; the start of Python and of the streams takes about a second.
-LONGEST_S = 2.5
+# Python and the streams start within about half a second: long enough to be open, and to read for a while.
+LONGEST_S = 1.2
 STOPPED_S = 0.5
 
 
@@ -80,7 +83,7 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
     run = start(tmp_path, "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", str(run_dir), "-q")
     spool = run_dir / "streams/data-spool.bp/md.idx"
     wait_until(lambda: run.poll() is not None or (spool.exists() and spool.stat().st_size > 200), "steps are kept")
-    dice, counts = random.Random(cycles), dict[str, int]()
+    dice, counts, joined = random.Random(cycles), dict[str, int](), 0
     for number in range(cycles):
         how, alone, after_s = dice.choice(["detach", "kill", "stop"]), dice.random() < 0.5, dice.random() * LONGEST_S
         counts[how] = counts.get(how, 0) + 1
@@ -88,7 +91,11 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
         more = ["--name", f"n{number}", "--set", "oversubscribe=true"]
         process = start(tmp_path, *(["read.py", str(run_dir)] if alone else [*argv, *more]))
         time.sleep(after_s)  # the moment at which it is hit
-        hit(process, how)
+        assert process.poll() is None, process.communicate()[0]
+        said = hit(process, how)
+        # An interrupt of Python shows where it was.
+        assert "Error" not in said.replace("KeyboardInterrupt", ""), said
+        joined += "joined" in said if alone else has_opened(run_dir / "attached" / f"n{number}")
         assert run.poll() is None, (number, how, alone, after_s, run.communicate()[0])
     end.touch()
     said, _ = run.communicate(timeout=TIMEOUT_S)
@@ -96,7 +103,8 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
     report = read_report(run_dir)
     stream = report.stream("data")
     read = {reader.stage: reader.steps for reader in stream.readers}
-    note("attached", cycles=cycles, counts=counts, steps=stream.steps, read=read["look"])
+    note("attached", cycles=cycles, joined=joined, counts=counts, steps=stream.steps, read=read["look"])
+    assert joined > cycles / 4
     assert report.run.state == "succeeded"
     assert stream.steps and read == {"look": stream.steps, "data-spool": stream.steps}
 
@@ -108,18 +116,23 @@ def start(folder: Path, *argv: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def hit(process: subprocess.Popen[str], how: str) -> None:
-    """End what has joined: in order, by SIGKILL, or by SIGSTOP for a while and SIGKILL then."""
+def has_opened(attached: Path) -> bool:
+    """Whether the stage that was attached has opened its stream."""
+    metrics = attached / "stages/null/metrics.jsonl"
+    return metrics.exists() and '"open"' in metrics.read_text()
+
+
+def hit(process: subprocess.Popen[str], how: str) -> str:
+    """End what has joined: in order, by SIGKILL, or by SIGSTOP for a while and SIGKILL then. What it has said."""
     if how == "detach":
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=TIMEOUT_S)
-        return
+        return process.communicate(timeout=TIMEOUT_S)[0]
     processes = [process.pid, *descendants(process.pid)]
     if how == "stop":
         send(processes, signal.SIGSTOP)
         time.sleep(STOPPED_S)
     send(processes, signal.SIGKILL)
-    process.communicate(timeout=TIMEOUT_S)
+    return process.communicate(timeout=TIMEOUT_S)[0]
 
 
 def send(processes: list[int], number: signal.Signals) -> None:

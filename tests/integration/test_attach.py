@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.hurt_runs import descendants
 from tests.support.pipelines import ROOT, TIMEOUT_S
 from tests.support.waiting import wait_until
 from workflow import stage
@@ -22,8 +23,12 @@ from workflow.api.runs import read_report
 from workflow.errors import RunError
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.bp_index import read_index
+from workflow.report.read.removable_runs import find_runs
 from workflow.run.records.attached_runs import attached_runs
+from workflow.run.records.events_file import KINDS
 from workflow.run.records.find_runs import listed_runs
+from workflow.site.this_machine import cpu_topology
+from workflow.stage.adios import followed_engine
 
 LAST = 40
 # Step i holds the number i. It goes on when the file of that step is there.
@@ -102,6 +107,7 @@ def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
     yield run
     if run.process.poll() is None:
         run.process.terminate()
+    if run.process.stdout is not None and not run.process.stdout.closed:
         run.process.communicate(timeout=TIMEOUT_S)
 
 
@@ -115,6 +121,24 @@ def wf(*argv: str, cwd: Path) -> subprocess.Popen[str]:
 def wf_attach(live: LiveRun, *argv: str) -> subprocess.Popen[str]:
     more = ["--set", "oversubscribe=true"]
     return wf("attach", str(live.folder), *argv, *more, cwd=live.folder.parent)
+
+
+def write_view(tmp_path: Path) -> Path:
+    """A file with two stages, the first of which needs cores, and with a `from` that is left empty."""
+    (tmp_path / "half.py").write_text(
+        "from workflow import stage\n"
+        "with stage.open_reader('data') as data, stage.open_writer('half') as half:\n"
+        "    for step in data:\n"
+        "        with half.step():\n"
+        "            half.write('values', step.read('values') / 2)\n"
+    )
+    (tmp_path / "view.yaml").write_text(
+        "wf: 1\nname: view\nstages:\n"
+        '  half: {command: [python, "${{ pipeline.dir }}/half.py"], reads: {data: {}}, writes: {half: {}}}\n'
+        "  keep: {component: archive, with: {path: half.bp}}\n"
+        "streams:\n  data: {from: , to: half}\n  half: {from: half, to: keep}\n"
+    )
+    return tmp_path / "view.yaml"
 
 
 def steps_of(path: Path) -> list[float]:
@@ -161,14 +185,17 @@ def test_a_stage_joins_at_the_newest_step_and_gets_all_that_follow(live: LiveRun
         assert removed == 0
         assert late == [float(step) for step in range(9, LAST)]
     assert late == sorted(set(late))
-    (printed,) = (folder / "stages/data-follow/stdout.log").read_text().splitlines()
+    begun, printed = (folder / "stages/data-follow/stdout.log").read_text().splitlines()
+    assert begun == "follow: data from step 9 on"
     assert printed.startswith(f"follow: {len(late)} steps of data, from step 9 to {LAST - 1}")
     assert (f"{removed} step" in printed) == (removed > 0)
     report = read_report(live.folder)
     assert report.run.state == "succeeded"
     assert report.stream("data").steps == LAST
     assert [each.name for each in report.attached] == ["late"]
-    assert any(note.startswith("late was attached after ") for note in report.notes)
+    assert any(note.startswith("late was attached at ") and "succeeded after" in note for note in report.notes)
+    notes = [note for note in read_report(folder).notes if note.startswith("data-follow missed ")]
+    assert len(notes) == (removed > 0)
 
 
 def test_a_script_from_the_beginning_and_one_from_a_step(live: LiveRun, tmp_path: Path) -> None:
@@ -182,7 +209,7 @@ def test_a_script_from_the_beginning_and_one_from_a_step(live: LiveRun, tmp_path
     )
     first = wf_attach(live, str(script), "--from", "beginning", "-q")
     second = wf_attach(live, str(script), "--from", "3", "--name", "third", "-q")
-    outs = [live.folder / "attached" / name / "stages" / name / "stdout.log" for name in ("mine", "third")]
+    outs = [live.folder / "attached" / name / "stages/mine/stdout.log" for name in ("mine", "third")]
     wait_until(lambda: all(out.exists() and "5.0" in out.read_text() for out in outs), "both have step 5", 60)
     live.end()
     for each in (first, second):
@@ -279,14 +306,101 @@ def test_mistakes_are_said_and_the_run_goes_on(live: LiveRun, argv: list[str], s
     assert live.process.poll() is None
 
 
-def test_without_free_cores_it_is_refused(live: LiveRun) -> None:
+def test_the_cores_of_the_run_are_not_free(live: LiveRun, tmp_path: Path) -> None:
+    """Its simulation is bound to one core."""
     live.let_write(2)
-    process = wf(
-        "attach", str(live.folder), "--component", "null", "--set", "stages.null.ranks=500", cwd=live.folder.parent
-    )
+    view = write_view(tmp_path)
+    more = ["--set", f"stages.half.ranks={len(cpu_topology().allowed)}"]
+    process = wf("attach", str(live.folder), str(view), *more, cwd=tmp_path)
     printed, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 2, printed
-    assert "core" in printed
+    assert "needed at the same time" in printed
+    assert "and other runs use 1 core" in printed
+    assert not list((live.folder / "attached").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../pipeline", "a/b", "", "1st", "x" * 64])
+def test_a_name_stays_in_its_folder(name: str, live: LiveRun) -> None:
+    live.let_write(2)
+    process = wf_attach(live, "--component", "null", "--to", "data", "--name", name)
+    printed, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 2, printed
+    assert "is no name" in printed
+    assert (live.folder / "pipeline.yaml").exists()
+
+
+def test_stages_of_a_file_and_two_of_one_name_at_once(live: LiveRun, tmp_path: Path) -> None:
+    live.let_write(4)
+    view = write_view(tmp_path)
+    both = [wf_attach(live, str(view), "--from", "2", "-q") for _ in range(2)]
+    for name in ("view", "view-2"):
+        wait_until(opened(live, name), f"{name} is attached", 60)
+    live.end()
+    for process in both:
+        said, _ = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, said
+    for name in ("view", "view-2"):
+        assert steps_of(live.folder / "attached" / name / "half.bp") == [step / 2 for step in range(2, LAST)]
+
+
+def test_the_name_of_a_spool_is_none_of_a_stream(live: LiveRun) -> None:
+    """Its events are those of the stream: who read it by this name would not know what was removed."""
+    live.let_write(2)
+    with pytest.raises(RunError, match="has no stream `data-spool`"):
+        attach(live.folder).stream("data-spool")
+
+
+def test_what_is_no_step_is_said_and_one_that_comes_late_is_awaited_as_long_as_asked(live: LiveRun) -> None:
+    live.let_write(2)
+    for wrong in ("newst", -3):
+        with pytest.raises(RunError, match="expected `newest`, `beginning` or the number of a step"):
+            attach(live.folder).stream("data", wrong)  # type: ignore[arg-type]
+    with attach(live.folder).stream("data", 30, step_timeout_s=1.0) as data, pytest.raises(stage.StreamTimeout):
+        next(data)
+
+
+def test_a_supervisor_that_is_killed_ends_the_reader(live: LiveRun) -> None:
+    live.let_write(4)
+    with attach(live.folder).stream("data", "beginning") as data:
+        assert next(data).read("values")[0] == 0
+        live.process.kill()
+        assert [step.read("values")[0] for step in data] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_run_of_which_nothing_is_left_ends_the_reader(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its node has lost its power: nobody writes a verdict."""
+    monkeypatch.setattr(followed_engine, "SILENCE_S", 1.0)
+    live.let_write(4)
+    with attach(live.folder).stream("data", "beginning") as data:
+        assert next(data).read("values")[0] == 0
+        processes = [live.process.pid, *descendants(live.process.pid)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        found = []
+        with pytest.raises(stage.StreamFailed):
+            found += [step.read("values")[0] for step in data]
+    live.process.communicate()
+
+
+@pytest.mark.parametrize("live", ["attachable"], indirect=True)
+def test_joining_a_run_that_ends_meanwhile(live: LiveRun) -> None:
+    live.let_write(4)
+    joined = attach(live.folder)
+    live.end()
+    with pytest.raises(stage.StreamFailed, match="the run has ended"):
+        joined.stream("data")
+
+
+def test_clean_removes_what_was_attached_with_the_run(live: LiveRun) -> None:
+    live.let_write(4)
+    process = wf_attach(live, "--component", "null", "-q")
+    wait_until(opened(live, "null"), "it is attached", 60)
+    live.end()
+    process.communicate(timeout=TIMEOUT_S)
+    (found,) = find_runs([live.folder], "campaign.json")
+    assert not found.must_stay
 
 
 def test_a_run_that_has_ended_and_one_that_keeps_nothing(tmp_path: Path) -> None:
@@ -297,7 +411,7 @@ def test_a_run_that_has_ended_and_one_that_keeps_nothing(tmp_path: Path) -> None
         with pytest.raises(RunError, match="keeps no steps of data"):
             attach(live.folder).stream("data")
         assert live.end() is not None
-        with pytest.raises(RunError, match="is not running: it is succeeded"):
+        with pytest.raises(RunError, match="is not running: it has succeeded"):
             attach(live.folder)
     finally:
         if live.process.poll() is None:
@@ -355,3 +469,7 @@ def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:
     )
     with stage.follow(path, events, "data", first=0) as data:
         assert [step.index for step in data] == [0, 1, 2]
+
+
+def test_the_events_that_are_looked_for_are_events() -> None:
+    assert {followed_engine.REMOVED, followed_engine.ENDED} <= KINDS.keys()

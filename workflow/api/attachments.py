@@ -6,9 +6,11 @@ stopped or leave.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import socket
+import platform
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from workflow.stage import Reader
 
 FOLLOW = "follow"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
 
@@ -103,31 +106,31 @@ def plan_attached(
         first: the first step: see `Attachment.stream`.
         name: of what is attached; by default that of the file or the component.
         sets: `KEY=VALUE`, as for `load_pipeline`.
-        site: the machine; by default the nodes of the job that this process is part of, else this machine.
+        site: the machine; by default this one.
 
     Raises:
         RunError: the run is not running, or keeps no steps of a stream.
         SpecError: mistakes in the file, or there are too few free cores.
     """
     from workflow.api.runs import plan_run
-    from workflow.run.records.attached_runs import ATTACHED
+    from workflow.run.records.run_directory import ATTACHED
 
     run_dir, plan = _find_running(run)
-    folder = _make_folder(run_dir / ATTACHED)
     is_written = component is not None or Path(str(given)).suffix == ".py"
-    chosen = _free_name(folder, name or component or Path(str(given)).stem)
-    file = Path(str(given))
-    if is_written:
-        text = _pipeline_text(chosen, plan, component, file, streams)
-        file = folder / f"{chosen}.yaml"
-        file.write_text(text, encoding="utf-8")
+    # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
+    stage = _to_name(component or Path(str(given)).stem)
+    directory = _claim(run_dir / ATTACHED, name, stage)
+    file = directory.with_suffix(".yaml") if is_written else Path(str(given))
     try:
-        sets = [*(f"stages.{chosen}.with.{each}" for each in parameters), *sets]
+        if is_written:
+            file.write_text(_pipeline_text(stage, plan, component, Path(str(given)), streams), encoding="utf-8")
+        sets = [*(f"stages.{stage}.with.{each}" for each in parameters), *sets]
         loaded = _load(file, run_dir, plan, first, sets, site)
-        return AttachedRun(plan_run(loaded, others=_cores_in_use(run_dir, plan)), folder / chosen)
+        return AttachedRun(plan_run(loaded, others=_cores_in_use(run_dir, plan)), directory)
     except WfError:
         if is_written:
-            file.unlink()
+            file.unlink(missing_ok=True)
+        directory.rmdir()
         raise
 
 
@@ -142,7 +145,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[
         root = _with_follower(root, stream, _follower(run_dir, plan, stream, first))
     library.pipelines[file] = root, text
     if site is None and "site" not in root.mapping():
-        site = _site_here()
+        site = "local"  # also where the site of this machine has a scheduler: nothing is submitted
     return load_pipeline(file, sets=sets, site=site, library=library)
 
 
@@ -174,11 +177,8 @@ def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
 
 def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     """Where a running run keeps the steps of a stream. Raises RunError where there are none that can be read here."""
-    known = [stream.name for stream in plan.streams]
-    if name not in known:
-        raise RunError(
-            f"{run_dir.name} has no stream `{name}`", did_you_mean(name, known) or f"it has {listing(known)}"
-        )
+    if name not in _names(plan):
+        raise RunError(*_no_stream(run_dir, plan, name))
     stream = plan.stream(name)
     file = plan.stream(stream.spool) if stream.spool else stream
     if not file.is_kept:
@@ -192,41 +192,58 @@ def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
 
 
 def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
-    """Raise RunError where the spool of a stream is on another node."""
-    if path.is_symlink() and not path.exists():
-        where = "memory" if stream.spool_where == "memory" else "disk"
-        text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of another node"
-        raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
+    """Raise RunError where the spool of a stream is on another node, or not ours."""
+    where, who = "memory" if stream.spool_where == "memory" else "disk", "another node"
+    try:
+        if not path.is_symlink() or path.exists():
+            return
+    except PermissionError:
+        who = "a node, where others cannot read them"
+    text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of {who}"
+    raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
 
 
 def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
     """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running."""
-    from workflow.report.report_files import compute_report
+    from workflow.report.read.run_states import list_runs
     from workflow.run.records.find_runs import find_run, newest_part
     from workflow.run.records.run_directory import read_filled_plan
 
     run_dir = newest_part(find_run(run))
-    state = compute_report(run_dir).run.state
-    if state == "submitted":
+    plan, (line,) = read_filled_plan(run_dir), list_runs([run_dir])
+    if line.state == "running":
+        return run_dir, plan
+    if line.state == "submitted":
         raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
-    if state != "running":
-        text = f"{run_dir.name} is not running: it is {state}"
-        raise RunError(text, f"run its analyses again on what it has kept: wf replay {run_dir.name}")
-    return run_dir, read_filled_plan(run_dir)
+    ends = {"succeeded": "it has succeeded", "failed": "it has failed", "unfinished": "it was never started"}
+    replays = any(stream.is_kept or stream.has_whole_spool for stream in plan.streams)
+    hint = f"run its analyses again on what it has kept: wf replay {run_dir.name}" if replays else ""
+    raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)
 
 
-def _make_folder(folder: Path) -> Path:
+def _to_name(text: str) -> str:
+    """The text as the name of a stage: a letter first, then letters, digits, `_` and `-`."""
+    return re.sub(r"^[^A-Za-z]*", "", re.sub(r"[^A-Za-z0-9_-]+", "-", text))[:40].strip("-") or "attached"
+
+
+def _claim(folder: Path, wanted: str | None, stage: str) -> Path:
+    """A new directory below `attached` of a run: of the name that is wanted, else of the stage, with a number where
+    there is one. `mkdir` is atomic: of several that draw the same name one gets it."""
+    if wanted is not None and not _NAME.fullmatch(wanted):
+        text = f"`{wanted}` is no name"
+        raise RunError(text, f"letters, digits, `_` and `-`, a letter first: `--name {_to_name(wanted)}`")
     try:
         folder.mkdir(exist_ok=True)
+        for number in range(1, 10_000):
+            name = (wanted or stage) + (f"-{number}" if number > 1 else "")
+            with contextlib.suppress(FileExistsError):
+                (folder / name).mkdir(mode=0o700)
+                return folder / name
+            if wanted is not None:
+                break
     except OSError as error:
-        raise RunError(f"cannot make {folder}: {error.strerror}: only who owns a run can attach to it") from error
-    return folder
-
-
-def _free_name(folder: Path, wanted: str) -> str:
-    """The name, or with a number where something of that name is or was attached."""
-    names = [wanted, *(f"{wanted}-{number}" for number in range(2, 10_000))]
-    return next(name for name in names if not (folder / name).exists())
+        raise RunError(f"cannot write in {folder}: {error.strerror}; only who owns a run can attach to it") from error
+    raise RunError(f"something of the name {wanted or stage} is or was attached", "give another `--name`, or none")
 
 
 def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, streams: Sequence[str]) -> str:
@@ -250,7 +267,7 @@ def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:
     from workflow.spec.validation_messages import problem_at
 
     streams = root.child("streams")
-    found = [] if streams is None else [name for name, each in streams.mapping().items() if each.child("from") is None]
+    found = [name for name, each in ({} if streams is None else streams.mapping()).items() if not _writer(each)]
     unknown = [name for name in found if name not in _names(plan)]
     problems = [problem_at(root, ("streams", name), *_no_stream(run_dir, plan, name), at_key=True) for name in unknown]
     if not found:
@@ -259,6 +276,11 @@ def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:
     if problems:
         raise SpecError(problems)
     return found
+
+
+def _writer(stream: Node) -> Any:
+    """What is written after `from`; nothing counts like no `from`."""
+    return None if (given := stream.child("from")) is None else given.value
 
 
 def _names(plan: Plan) -> list[str]:
@@ -274,28 +296,27 @@ def _no_stream(run_dir: Path, plan: Plan, name: str) -> tuple[str, str]:
 
 
 def _first(first: BeginAt, kept: KeptStream) -> int | None:
-    """The number of the first step; None: the newest."""
+    """The number of the first step; None: the newest. Raises RunError for what is none of these."""
     if first == "newest":
         return None
-    return kept.before if first == "beginning" else max(first, kept.before)
-
-
-def _site_here() -> str | None:
-    """Outside of batch jobs this machine, also where its site has a scheduler: nothing is submitted."""
-    from workflow.site.discover import discover_allocation
-
-    return "local" if discover_allocation().source == "local" else None
+    if first == "beginning":
+        return kept.before
+    if not isinstance(first, int) or first < 0:
+        raise RunError(f"first: {first!r}: expected `newest`, `beginning` or the number of a step")
+    return max(first, kept.before)
 
 
 def _cores_in_use(run_dir: Path, plan: Plan) -> list[int]:
     """The cores of this machine to which stages of the run are bound, and those of what is attached to it."""
-    from workflow.report.report_files import compute_report
+    from workflow.launch.host_lists import is_same_host
+    from workflow.report.read.run_states import list_runs
     from workflow.run.records.attached_runs import attached_runs
     from workflow.run.records.run_directory import read_allocation, read_filled_plan
 
-    here, used = socket.gethostname(), set()
-    others = [each for each in attached_runs(run_dir) if compute_report(each).run.state == "running"]
-    for each, bound in [(run_dir, plan), *((other, read_filled_plan(other)) for other in others)]:
+    here, used, others = platform.node(), set(), attached_runs(run_dir)
+    running = [each for each, line in zip(others, list_runs(others), strict=True) if line.state == "running"]
+    for each, bound in [(run_dir, plan), *((other, read_filled_plan(other)) for other in running)]:
         hosts = () if (allocation := read_allocation(each)) is None else allocation.hosts
-        used |= {core for node, host in enumerate(hosts) if host.name == here for core in bound.used_cores(node)}
+        nodes = [node for node, host in enumerate(hosts) if is_same_host(host.name, here)]
+        used |= {core for node in nodes for core in bound.used_cores(node)}
     return sorted(used)

@@ -26,7 +26,7 @@ from workflow.errors import RunError
 )  # fmt: skip
 @click.option("--name", metavar="NAME", help="What it is called in the run (default: as the file or the component)")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value of the file (repeatable)")
-@click.option("--site", metavar="SITE", help="The machine (default: the nodes of this job, or this machine)")
+@click.option("--site", metavar="SITE", help="The machine (default: this one)")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 @click.option("--detach", "-d", is_flag=True, help="Return once it has started; it continues without a terminal")
 def attach(
@@ -79,15 +79,15 @@ def attach(
 def detach(run: Path, name: str) -> None:
     """End what is attached to a run; the run goes on.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`; NAME is what
-    `wf attach` has named. Exits with 1 when something could not be ended.
+    RUN is the whole name of a run below runs/, a path, or `latest`; NAME is what `wf attach` has named. Exits with 1
+    when something could not be ended.
     """
     from workflow.cli.following import cancel_run
     from workflow.run.records.attached_runs import attached_runs
-    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.find_runs import find_whole_run, newest_part
     from workflow.spec.suggest import did_you_mean, listing
 
-    run_dir = find_run(run)
+    run_dir = newest_part(find_whole_run(run))
     found = {each.name: each for each in attached_runs(run_dir)}
     if name not in found:
         hint = did_you_mean(name, found) or (f"attached: {listing(found)}" if found else "nothing is attached to it")

@@ -145,6 +145,18 @@ class LineWriter:
                 self._waiting.appendleft(self._to_note(self.dropped).encode())
                 self.dropped = 0
 
+    def sync(self) -> bool:
+        """Whether all lines are in the file, and the file is on its disk: then every reader finds them."""
+        self.flush()
+        if self._waiting or self._file is None:
+            return False
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            self.note_error(error)
+            return False
+        return True
+
     def close(self) -> None:
         """Try once more to write what waits, and close the file."""
         self.flush()

@@ -31,6 +31,7 @@ from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file
 from workflow.run.control.lease import examine_leases
 from workflow.run.guard.node_guard import node_name
+from workflow.run.records.attached_runs import attached_to
 from workflow.run.records.find_runs import state_dir
 from workflow.run.records.job_record import JobRecord
 from workflow.run.state.events import AllocationReceived
@@ -123,7 +124,11 @@ def _claim(folder: Path, run_dir: Path, plan: Plan, allocation: Allocation) -> t
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             records = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdigit()}
-            free = free_part(plan, allocation, _used(records.values()), own)
+            used = _used(records.values())
+            joined = attached_to(run_dir)
+            beside = joined is not None and runs_here(plan) and used.get(short_host(own)) == str(joined)
+            # What is attached to a run may be on its nodes: its plan leaves the cores of that run alone.
+            free = allocation if beside else free_part(plan, allocation, used, own)
             hosts = [host.name for host in free.hosts[: plan_nodes(plan)]] + ([own] if runs_here(plan) else [])
             if not free.hosts:
                 return None, free

@@ -406,9 +406,11 @@ class RunLoop:
                 end = min([end, *(where.begins(name, stream.name) for name in unit if name in stream.readers)])
             if end <= self.state.spool_first.get(stream.name, 0):
                 continue
-            # Noted before it is done: nobody reads data that may be gone.
+            # Noted before it is done: nobody reads data that may be gone. Where it cannot be noted, nothing is freed.
             noted = StepsDropped(self.clock.now(), stream.name, end)
             self.write(noted)
+            if not self.log.sync():
+                continue
             self.state = apply(self.state, noted)
             try:
                 spool = self.plan.stream(stream.spool)

@@ -175,12 +175,15 @@ def _note_too_few_cores(
     total = sum(ranks[each.name] * each.cores_per_rank for each in together)
     usable = " usable" if len(site.usable_cores) < site.cores_per_node else ""
     has = f"site {site.site} has {len(site.usable_cores)}{usable}" + (" on a node" if site.nodes > 1 else "")
+    if site.others:
+        has += f", and other runs use {plural(len(site.others), 'core')}"
     shares = ", ".join(
         f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}" for each in together
     )
     if oversubscribe:
         notes.advise(f"{total} cores are requested and {has} ({shares}): these stages slow each other down")
         return
+    needed = "1 core is" if total == 1 else f"{total} cores are"
     biggest = max(together, key=lambda each: ranks[each.name] * each.cores_per_rank)
     hint, ranks_key = f"let them share with {OVERSUBSCRIBE}", f"stages.{biggest.name}.ranks"
     if biggest.ranks > 1 and biggest.ranks_per_node is None:
@@ -191,7 +194,7 @@ def _note_too_few_cores(
     if more_nodes is not None:
         nodes_key = notes.problems.written(f"stages.{together[-1].home}.place.nodes")
         hint += f", or {more_nodes} nodes: `--set {nodes_key}={more_nodes}`"
-    notes.problems.add(ranks_key, f"{total} cores are needed at the same time, {has}: {shares}", hint)
+    notes.problems.add(ranks_key, f"{needed} needed at the same time, {has}: {shares}", hint)
 
 
 def _nodes_that_fit(

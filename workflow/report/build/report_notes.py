@@ -46,6 +46,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_bytes_of_readers(streams),
         *_spools(records.plan),
         *_dropped(records.plan, streams),
+        *_removed(records),
         *_unchecked(records.plan, streams),
         *_larger(streams),
     ]
@@ -169,6 +170,15 @@ def _dropped(plan: Plan, streams: list[StreamPart]) -> list[str]:
         for stream in streams
         for reader in stream.readers
         if reader.dropped and stream.when_full == "discard"
+    ]
+
+
+def _removed(records: Records) -> list[str]:
+    """Steps of another run that had been removed before they could be read."""
+    return [
+        f"{name} missed {plural(steps, 'step')} of {stream}: the run that it follows had removed them"
+        for name, metrics in records.metrics.items()
+        for stream, steps in metrics.removed.items()
     ]
 
 

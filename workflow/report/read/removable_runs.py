@@ -13,8 +13,9 @@ from workflow.formatting import duration
 from workflow.report.read.run_states import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.control.lease import may_be_written
+from workflow.run.records.attached_runs import attached_runs
 from workflow.run.records.find_runs import linking_runs
-from workflow.run.records.run_directory import PLAN_FILE
+from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
 from workflow.run.records.run_removal import RunContents, find_inside, look_into
 
 ENDED: tuple[RunVerdict, ...] = ("succeeded", "failed", "interrupted", "stopped")
@@ -88,8 +89,11 @@ def _used_inside(run_dir: Path, campaign_file: str) -> str:
     """Why a run that has ended is still in use: by what is in its directory. Empty: it is not."""
     if Path.cwd().is_relative_to(run_dir.resolve()):
         return "the working directory is in it; `cd` to another one first"
+    # What was attached to it goes with it.
+    if joined := [line.name for line in list_runs(attached_runs(run_dir)) if line.state == "running"]:
+        return f"{joined[0]} is attached to it: wf detach {run_dir.name} {joined[0]}"
     try:
-        inside = find_inside(run_dir, (PLAN_FILE, campaign_file))
+        inside = find_inside(run_dir, (PLAN_FILE, campaign_file), without=ATTACHED)
     except OSError:
         return "not all of it can be read"
     return f"it has other runs in it: {inside}" if inside is not None else ""

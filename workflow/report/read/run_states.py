@@ -144,6 +144,8 @@ def _planned(run_dir: Path) -> _Planned:
         return _Planned("", 1, {})
 
 
+# Of what was attached to a run and has left it, so many are listed.
+MOST_ATTACHED = 3
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
 # same number.
 SLACK_S = 5.0
@@ -196,15 +198,28 @@ def with_related_runs(report: Report, run_dir: Path) -> Report:
 
 
 def attached_notes(report: Report) -> list[str]:
-    """What is or was attached to a run, when and how long, and how it ended."""
-    lines = []
-    for each in report.attached:
-        ended = "" if each.state == "running" else f", {each.state}" + (f": {each.reason}" if each.reason else "")
-        known = each.started is not None and report.run.started is not None
-        when = f" after {duration((each.started or 0.0) - (report.run.started or 0.0))}" if known else ""
-        lasted = "" if each.wall_s is None else f", {'for' if ended else 'since'} {duration(each.wall_s)}"
-        lines.append(f"{each.name} was attached{when}{lasted}{ended}")
-    return lines
+    """What is attached to a run, and when it has joined; of what has left the newest ones, and how they ended."""
+    running = [each for each in report.attached if each.state == "running"]
+    ended = [each for each in report.attached if each.state != "running"]
+    left_out = max(0, len(ended) - MOST_ATTACHED)
+    more = [f"{left_out} more were attached before: attached/ in its directory has them"] if left_out else []
+    begin = report.run.started
+    return [
+        *(f"{each.name} is attached, since {_since(each, begin)}" for each in running),
+        *more,
+        *(f"{each.name} was attached at {_since(each, begin)}, {_how_ended(each)}" for each in ended[left_out:]),
+    ]
+
+
+def _since(run: RunLine, begin: float | None) -> str:
+    return "its start" if run.started is None or begin is None else duration(max(0.0, run.started - begin))
+
+
+def _how_ended(run: RunLine) -> str:
+    lasted = "" if run.wall_s is None else f" after {duration(run.wall_s)}"
+    if run.state == "interrupted":
+        return f"detached{lasted}"
+    return f"{run.state}{lasted}" + (f": {run.reason}" if run.reason else "")
 
 
 def next_part_notes(run: RunPart) -> list[str]:

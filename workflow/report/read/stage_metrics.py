@@ -78,6 +78,7 @@ class StageMetrics:
     ended: float | None = None  # Unix s; None: it left no last line
     unreadable: int = 0
     lost: int = 0  # lines that the stage could not write
+    removed: dict[str, int] = field(default_factory=dict)  # stream of another run → steps that were gone already
     _reopened: dict[EndOfStream, int] = field(default_factory=dict)  # records before the end was opened again
 
     def of(self, stream: str, side: Side) -> list[StepRecord]:
@@ -141,6 +142,7 @@ def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMe
         joined.compute_after_s, joined.ended = part.compute_after_s, part.ended
         joined.unreadable += part.unreadable
         joined.lost += part.lost
+        joined.removed |= part.removed
     for record in steps:
         _add_step(joined, record)
     return joined
@@ -177,6 +179,8 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.accuracy.setdefault(str(record["stream"]), []).append(found)
         case "compressed":
             metrics.compressed[str(record["stream"])] = [str(name) for name in record["variables"]]
+        case "removed":
+            metrics.removed[str(record["stream"])] = int(record["steps"])
         case "lost":
             metrics.lost += int(record["lines"])
         case "end":

@@ -6,17 +6,19 @@ RUN/attached/NAME.yaml   its pipeline file, where wf has written it
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
-from workflow.run.records.run_directory import PLAN_FILE
-
-ATTACHED = "attached"
+from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
 
 
 def attached_runs(run_dir: Path) -> list[Path]:
     """The directories of the runs that are or were attached to a run, in the order in which they came."""
-    found = [plan.parent for plan in (run_dir / ATTACHED).glob(f"*/{PLAN_FILE}")]
-    return sorted(found, key=lambda each: (each / PLAN_FILE).stat().st_mtime)
+    found = []
+    for plan in (run_dir / ATTACHED).glob(f"*/{PLAN_FILE}"):
+        with contextlib.suppress(OSError):  # it may be removed at any moment
+            found.append((plan.stat().st_mtime, plan.parent))
+    return [directory for _, directory in sorted(found)]
 
 
 def attached_to(run_dir: Path) -> Path | None:

@@ -180,6 +180,10 @@ class EventLog:
         if isinstance(event, RunFinished) and self._lines.is_behind:
             _fill_reserve(self.path.parent, to_line(event))
 
+    def sync(self) -> bool:
+        """Whether all events so far are on the disk."""
+        return self._lines.sync()
+
     def take_problem(self) -> RecordsLost | None:
         """The first error of this file as an event, once."""
         error, self._problem = self._problem, None

@@ -41,6 +41,7 @@ ALLOCATION_FILE = "allocation.json"
 # What a program measured itself, in the working directory of its stage.
 OWN_FIGURES_FILE = "figures.json"
 STREAMS = "streams"
+ATTACHED = "attached"  # runs that have joined this one: `attached_runs`
 _MODES = {"none": 0o700, "group": 0o750}  # by `share` of the plan
 
 
@@ -362,7 +363,7 @@ _RECORDS = {
     "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
     "forecast.json", "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, PIECES,
-    "report.json", "report.html", "stages", "launches", STREAMS,
+    "report.json", "report.html", "stages", "launches", STREAMS, ATTACHED,
 }  # fmt: skip
 
 

@@ -87,15 +87,17 @@ def _walk(directory: Path) -> Iterator[os.stat_result]:
                     waiting.append(entry.path)
 
 
-def find_inside(directory: Path, names: Collection[str]) -> Path | None:
+def find_inside(directory: Path, names: Collection[str], without: str) -> Path | None:
     """A folder below this one, relative to it, that has a file of one of these names; None where there is none.
 
-    Links are not followed, and the many files of a BP folder are not looked at. Raises OSError.
+    Links are not followed, and neither the many files of a BP folder nor the folder `without` in this one are looked
+    at. Raises OSError.
     """
     for folder, folders, files in os.walk(directory, onerror=_raise):
         if Path(folder) != directory and any(name in files for name in names):
             return Path(folder).relative_to(directory)
-        folders[:] = sorted(name for name in folders if not name.endswith(".bp"))
+        known = {without} if Path(folder) == directory else set()
+        folders[:] = sorted(name for name in folders if not name.endswith(".bp") and name not in known)
     return None
 
 

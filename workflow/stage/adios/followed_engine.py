@@ -6,21 +6,57 @@ them, so whoever finds no note after reading a step has read valid data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from workflow.formats.bp_index import Index, read_index
 from workflow.formats.json_lines import Tail
+from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.read_engine import AdiosReadEngine
-from workflow.stage.stage_errors import StepRemoved
+from workflow.stage.stage_errors import StepRemoved, StreamFailed, StreamTimeout
 from workflow.stage.stream_engines import StepStatus
+from workflow.stage.telemetry import process_metrics
 from workflow.stage.variables import Array, Selection
 
-# How often to look whether the run has ended, while no step comes.
+# How often to look for events of the run, while no step comes.
 _LOOK_S = 0.5
-# Events of a run (`workflow.run.state.events`).
-_REMOVED, _ENDED = "steps_dropped", "run_finished"
+_POLL_S = 0.05
+# A directory of a file system of the network may be shown so late.
+_LATE_S = 60.0
+# Names of events (`workflow.run.records.events_file.NAMES`).
+REMOVED, ENDED = "steps_dropped", "run_finished"
+
+
+class FollowedRun:
+    """What the records of a run say of one of its streams: from which step on it is kept, and whether it still comes.
+
+    `kept_from`: the first step of which the data are there; `has_ended`: the run has its verdict.
+    """
+
+    def __init__(self, events: Path, stream: str) -> None:
+        self.kept_from, self.has_ended = 0, False
+        self._stream, self._events, self._lease = stream, Tail(events), events.parent / LEASE_FILE
+        self._beat, self._seen = b"", time.monotonic()
+
+    def look(self) -> None:
+        """Read the new events."""
+        for record in self._events.records(fresh=True):
+            if record.get("event") == REMOVED and record.get("stream") == self._stream:
+                self.kept_from = max(self.kept_from, int(record["first"]))
+            self.has_ended |= record.get("event") == ENDED
+
+    def is_lost(self) -> bool:
+        """Whether its supervisor has shown no sign of life for as long as `wf status` waits. Ask again and again."""
+        try:
+            beat = self._lease.read_bytes()
+        except OSError:
+            return False  # nothing is known of a file without a run
+        if beat != self._beat:
+            self._beat, self._seen = beat, time.monotonic()
+        return time.monotonic() - self._seen > 2 * SILENCE_S
 
 
 def newest_step(path: Path, known: Index | None = None) -> tuple[int, Index]:
@@ -29,51 +65,79 @@ def newest_step(path: Path, known: Index | None = None) -> tuple[int, Index]:
     return index.steps - 1, index
 
 
+def await_file(end: StreamEnd, run: FollowedRun) -> None:
+    """Return when the file has a step. Raises StreamFailed when the run ends before, StreamTimeout after
+    `end.open_timeout_s`."""
+    begin = time.monotonic()
+    while newest_step(Path(end.path))[0] < 0:
+        run.look()
+        if run.has_ended or run.is_lost():
+            raise StreamFailed(f"stream {end.stream}: the run has ended")
+        if time.monotonic() - begin >= end.open_timeout_s:
+            text = f"stream {end.stream}: no step in {end.path} within {end.open_timeout_s:g} s"
+            raise StreamTimeout(text)
+        time.sleep(_POLL_S)
+
+
+def _attributes_of_first_step(end: StreamEnd) -> Mapping[str, Array | list[str]]:
+    """Most programs set them there, and a reader that begins later does not get them."""
+    reader = AdiosReadEngine(replace(end, first_step=end.before))
+    try:
+        return reader.attributes() if reader.begin(0.0) is StepStatus.READY else {}
+    finally:
+        reader.abandon()
+
+
 class FollowedReadEngine(AdiosReadEngine):
     """The steps of such a file from `end.first_step` on. It ends when its writer has closed it, or the run has ended.
 
     `removed`: how many steps were left out because the run had removed them.
     """
 
-    def __init__(self, end: StreamEnd, events: Path) -> None:
-        super().__init__(end)
+    def __init__(self, end: StreamEnd, run: FollowedRun) -> None:
+        self._first_attributes = _attributes_of_first_step(end)
+        # To read over the steps before would take 50 µs for each. Without attributes that were set in those but the
+        # first: what only looks on can do without, unlike a stage that is started again.
+        begin = {"SelectSteps": f"{end.first_step - end.before}:n"}
+        super().__init__(replace(end, before=end.first_step, parameters={**end.parameters, **begin}))
         self.removed = 0
-        self._end, self._events = end, Tail(events)
-        self._now, self._index = end.first_step, Index()
-        self._kept_from, self._is_gone, self._has_run_ended = 0, False, False
-        self._look()
-
-    def _look(self) -> None:
-        """Read the new events of the run."""
-        for record in self._events.records(fresh=True):
-            if record.get("event") == _REMOVED and record.get("stream") == self._end.stream:
-                self._kept_from = max(self._kept_from, int(record["first"]))
-            self._has_run_ended |= record.get("event") == _ENDED
+        self._end, self._run = end, run
+        self._now, self._index, self._gone = end.first_step, Index(), False
 
     def is_removed(self, step: int) -> bool:
-        """Whether the run has removed the data of this step, the present one."""
-        self._look()
-        self._is_gone |= step < self._kept_from
-        return self._is_gone
+        """Whether the data of this step, the present one, are gone. Reads the new events of the run."""
+        self._run.look()
+        self._gone |= step < self._run.kept_from
+        return self._gone
 
     def begin(self, timeout_s: float) -> StepStatus:
         """See `ReadEngine`."""
-        self._is_gone, waited_s = False, 0.0
+        self._gone, began = False, time.monotonic()
+        ended_at: float | None = None
         while True:
-            # Steps that were written before the run ended are read first.
-            had_ended = self._has_run_ended
             status = super().begin(min(_LOOK_S, timeout_s))
-            waited_s += _LOOK_S
-            if status is not StepStatus.LATE or (waited_s >= timeout_s and not had_ended):
+            now = time.monotonic()
+            if status is not StepStatus.LATE or (now - began >= timeout_s and ended_at is None):
                 return status
-            if had_ended:
+            if ended_at is not None and (self._has_read_all() or now - ended_at > _LATE_S):
                 return StepStatus.ENDED
-            self._look()
+            if ended_at is None and self._run.is_lost():
+                return StepStatus.FAILED
+            self._run.look()
+            # Steps that were written before the run ended are read first.
+            ended_at = now if self._run.has_ended and ended_at is None else ended_at
+
+    def _has_read_all(self) -> bool:
+        return newest_step(Path(self._end.path))[0] + self._end.before < self._now
 
     def end(self) -> int | None:
         """See `ReadEngine`."""
-        self._now, self.removed = self._now + 1, self.removed + self._is_gone
+        self._now, self.removed = self._now + 1, self.removed + self._gone
         return super().end()
+
+    def attributes(self) -> Mapping[str, Array | list[str]]:
+        """See `ReadEngine`."""
+        return {**self._first_attributes, **super().attributes()}
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. Raises StepRemoved when the step was removed before all of it was read."""
@@ -81,14 +145,28 @@ class FollowedReadEngine(AdiosReadEngine):
             found = super().get(wanted)
         except RuntimeError as error:  # a hole is no compressed block
             if self.is_removed(self._now):
-                raise self._gone() from error
+                raise self._too_late() from error
             raise
         if self.is_removed(self._now):
-            raise self._gone()
+            raise self._too_late()
         return found
 
-    def _gone(self) -> StepRemoved:
+    def _too_late(self) -> StepRemoved:
         """Who is so late goes on with the newest step: the oldest that is kept is about to be removed."""
         newest, self._index = newest_step(Path(self._end.path), self._index)
-        self._kept_from = max(self._kept_from, newest + self._end.before)
+        self._run.kept_from = max(self._run.kept_from, newest + self._end.before)
         return StepRemoved(f"stream {self._end.stream}: the run has removed step {self._now} while it was read")
+
+    def close(self) -> None:
+        """See `ReadEngine`."""
+        self._note_removed()
+        super().close()
+
+    def abandon(self) -> None:
+        """See `ReadEngine`."""
+        self._note_removed()
+        super().abandon()
+
+    def _note_removed(self) -> None:
+        if self.removed:
+            process_metrics().write("removed", stream=self._end.stream, steps=self.removed)

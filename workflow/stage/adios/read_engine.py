@@ -181,7 +181,7 @@ class AdiosReadEngine:
             found[name] = BlockTable(to_blocks(self._engine.BlocksInfo(name, now), local), local)
         return found
 
-    def attributes(self) -> dict[str, Array | list[str]]:
+    def attributes(self) -> Mapping[str, Array | list[str]]:
         """See `ReadEngine`."""
         found: dict[str, Array | list[str]] = {}
         for name, shown in ({} if self._empty else self._io.AvailableAttributes()).items():

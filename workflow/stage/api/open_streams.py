@@ -15,7 +15,7 @@ from workflow.engines import KEPT_ENGINE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
 from workflow.stage import settings
-from workflow.stage.adios.followed_engine import FollowedReadEngine, newest_step
+from workflow.stage.adios.followed_engine import FollowedReadEngine, FollowedRun, await_file, newest_step
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
@@ -134,12 +134,13 @@ def follow(
 ) -> Reader:
     """Read the steps of a stream that a running run keeps in a file. On one rank.
 
-    The run is not changed by it. The loop ends when the stream or the run has ended. Steps that the run has removed
-    meanwhile are left out; reading one that it removes at that moment raises StepRemoved.
+    The run is not changed by it. The loop ends when the stream or the run has ended, and raises StreamFailed when the
+    supervisor of the run has died. Steps that the run has removed are left out; reading one that it removes at that
+    moment raises StepRemoved. Of attributes that were set before the first step those of step 0 are known.
 
     Args:
-        path: the BP file of the stream or of its spool; it is awaited for `open_timeout_s` seconds (120).
-        events: the file of the events of the run.
+        path: the BP file of the stream or of its spool; its first step is awaited for `open_timeout_s` seconds (120).
+        events: `events.jsonl` in the directory of the run.
         stream: its name in the run.
         first: the number of the first step; by default the newest one that is there.
         before: how many steps of the stream come before the first one in the file.
@@ -151,11 +152,16 @@ def follow(
         raise StageError(f"stream {stream}: a run is followed by one rank, not by {size()}")
     given = {"open_timeout_s": OPEN_TIMEOUT_S if open_timeout_s is None else open_timeout_s, "before": before}
     end = replace(_end("read", None, path, KEPT_ENGINE, None, **given), stream=stream, step_timeout_s=step_timeout_s)
-    begin = _begin(end)
-    wait_for_writer(end)
-    newest, _ = newest_step(Path(path))
-    end = replace(end, first_step=max(before, newest + before if first is None else first))
-    engine = FollowedReadEngine(end, Path(events))
+    begin, run = _begin(end), FollowedRun(Path(events), stream)
+    try:
+        await_file(end, run)
+    except StageError as error:
+        process_metrics().error(end.stream, error)
+        raise
+    run.look()
+    newest = newest_step(Path(path))[0] + before
+    end = replace(end, first_step=max(before, run.kept_from, newest if first is None else first))
+    engine = FollowedReadEngine(end, run)
     reader = Reader(end, engine, settings.current().stage, is_removed=engine.is_removed)
     _opened(end, begin, reader)
     return reader
