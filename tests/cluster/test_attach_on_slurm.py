@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_spools_on_nodes import in_memory
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.reliability import steps_done
 from tests.support.slurm_cluster import SlurmCluster
@@ -84,12 +85,26 @@ def test_from_the_login_node_and_on_a_free_node_of_the_job(cluster: SlurmCluster
 
 
 @pytest.mark.parametrize("job", ["{where: memory, keep: 8 steps}"], indirect=True)
-def test_a_spool_in_the_memory_of_another_node_is_named(cluster: SlurmCluster, job: int, tmp_path: Path) -> None:
-    process = subprocess.run(
-        attach_argv(tmp_path / "run", "login"), env={**os.environ, **cluster.environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    cluster.client("scancel", str(job))
-    assert process.returncode == 2
-    assert "keeps the steps of field in the memory of another node" in process.stderr
-    assert "--set streams.field.spool=auto" in process.stderr
+def test_a_spool_in_the_memory_of_a_node_is_read_there_and_nowhere_else(
+    cluster: SlurmCluster, job: int, tmp_path: Path
+) -> None:
+    """On a node that the run uses, beside its stages."""
+    run_dir = tmp_path / "run"
+    environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(ROOT)}
+    elsewhere = subprocess.run(
+        attach_argv(run_dir, "login"), env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert elsewhere.returncode == 2
+    assert "keeps the steps of field in the memory of another node" in elsewhere.stderr
+    assert "--set streams.field.spool=auto" in elsewhere.stderr
+    (node,) = [host for host in cluster.hosts if in_memory(cluster, host, run_dir)]
+    srun = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}"]
+    there = subprocess.run(
+        [*srun, *attach_argv(run_dir, "there")], env=environment, capture_output=True, text=True, timeout=120
+    )
+    (tmp_path / "joined").touch()
+    cluster.wait_for_job(job, "COMPLETED")
+    assert there.returncode == 0, there.stdout + there.stderr
+    stream = compute_report(run_dir / "attached/there").stream("field")
+    assert stream.steps is not None and 0 < stream.steps < STEPS - 20
+    assert compute_report(run_dir).stream("field").steps == STEPS
