@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.hurt_runs import HurtRun, at_step
 from tests.support.pipelines import run
+from tests.support.reliability import steps_done
+from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
 
 STEPS = 31
@@ -114,6 +116,7 @@ def test_a_script_that_does_not_read_the_restart_file_is_named(tmp_path: Path) -
 
     def kill(run_dir: Path, pid: int) -> None:
         at_step(run_dir, 6)
+        wait_until(lambda: steps_done(run_dir, "keep") >= 6, "some steps of keep")
         hurt.end_all(run_dir, pid)
 
     hurt.go(kill)

@@ -61,8 +61,10 @@ def _member(stage: StagePlan, now: Plan, state: RunState, held: Held) -> Member:
     for name, every in kept_files(now, stage.name).items():
         whole = every * sum(piece.steps for piece in held[name])
         stream = written_streams(now, stage).get(name)
-        # A step that is whole in a stream need not be computed again, whether its end was noted or not.
-        kept[stream or name] = whole if stream else min([whole, *(written_before(n, skipped) for n in reads.values())])
+        # A step that is whole need not be done again, whether its end was noted or not. Of a file that holds one of
+        # several, what was read since its last step is known by the notes only.
+        noted = [written_before(n, skipped) for n in reads.values()]
+        kept[stream or name] = whole if stream or every == 1 else min([whole, *noted])
     suppresses = stage.observed == "metrics"
     finished = min((end.steps for end in state.ends_of(stage.name)), default=0)
     return Member(stage.name, list(reads), _passed(stage, now), kept, finished, None, suppresses, skipped)
