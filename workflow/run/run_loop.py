@@ -404,9 +404,10 @@ class RunLoop:
             for unit in units_behind(self.state, stream) if end else []:
                 where = find_beginning(self.run_dir, self.state, unit)
                 end = min([end, *(where.begins(name, stream.name) for name in unit if name in stream.readers)])
-            if end <= self.state.spool_first.get(stream.name, 0):
+            # Noted before it is done: nobody reads data that may be gone. Where it cannot be noted, nothing is freed;
+            # asked before, too, so that not each look adds a line to those that wait for room on the disk.
+            if end <= self.state.spool_first.get(stream.name, 0) or not self.log.sync():
                 continue
-            # Noted before it is done: nobody reads data that may be gone. Where it cannot be noted, nothing is freed.
             noted = StepsDropped(self.clock.now(), stream.name, end)
             self.write(noted)
             if not self.log.sync():
