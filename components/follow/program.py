@@ -21,7 +21,7 @@ from workflow.formatting import plural
 def main() -> None:
     """Copy each step that is still there when it is read."""
     args = arguments(__file__)
-    sent: list[int] = []
+    sent = first = last = 0
     # Opening it waits for the reader: which step is the newest is asked after that.
     with stage.open_writer("output") as out:
         begin = None if args.first < 0 else args.first
@@ -31,9 +31,10 @@ def main() -> None:
                 for step in steps:
                     if (share := _read(step, out)) is not None:
                         write_share(share, out)
-                        sent.append(step.index)
+                        first = first if sent else step.index
+                        sent, last = sent + 1, step.index
             finally:
-                print(_summary(args.stream, sent), flush=True)
+                print(_summary(args.stream, sent, first, last), flush=True)
 
 
 def _read(step: stage.Step, out: stage.Writer) -> StepShare | None:
@@ -46,11 +47,11 @@ def _read(step: stage.Step, out: stage.Writer) -> StepShare | None:
     return share
 
 
-def _summary(stream: str, sent: list[int]) -> str:
-    text = f"follow: {plural(len(sent), 'step')} of {stream}"
+def _summary(stream: str, sent: int, first: int, last: int) -> str:
+    text = f"follow: {plural(sent, 'step')} of {stream}"
     if sent:
-        text += f", from step {sent[0]} to {sent[-1]}"
-        if missed := sent[-1] - sent[0] + 1 - len(sent):
+        text += f", from step {first} to {last}"
+        if missed := last - first + 1 - sent:
             text += f"; {plural(missed, 'step')} between them were removed before they could be read"
     return text
 

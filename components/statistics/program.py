@@ -32,9 +32,11 @@ def add(state: MutableMapping[str, Any], values: Floats, other: Floats | None = 
     The American Statistician 37 (1983) 242–247.
     """
     if state["number"] == 0:
+        # None is changed in place. Without `other` its two stay empty: each step may save the state.
         zero = np.zeros_like(values)
-        state.update(mean=zero, squares=zero.copy(), min=values.copy(), max=values.copy())
-        state.update(other_mean=zero.copy(), products=zero.copy())
+        state.update(mean=zero, squares=zero, min=values, max=values)
+        if other is not None:
+            state.update(other_mean=zero, products=zero)
     elif state["mean"].shape != values.shape:
         raise ValueError(f"the shape of the field has changed from {state['mean'].shape} to {values.shape}")
     state["number"] += 1

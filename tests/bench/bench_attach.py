@@ -14,6 +14,7 @@ import signal
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import streams
@@ -93,7 +94,7 @@ def measure() -> list[streams.Row]:
     return [row("median", times, statistics.median, joined), row("95th percentile", times, high, joined)]
 
 
-def row(name: str, times: dict[bool, list[float]], of, joined: int) -> streams.Row:  # type: ignore[no-untyped-def]
+def row(name: str, times: dict[bool, list[float]], of: Callable[[list[float]], float], joined: int) -> streams.Row:
     """One statistic of both."""
     quiet, busy = of(times[False]), of(times[True])
     return {

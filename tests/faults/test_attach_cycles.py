@@ -11,14 +11,13 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.hurt_runs import descendants
-from tests.support.pipelines import ROOT, TIMEOUT_S
+from tests.support.pipelines import TIMEOUT_S, start
 from tests.support.reliability import note
 from tests.support.waiting import wait_until
 from workflow.api.runs import read_report
@@ -67,7 +66,7 @@ stages:
   sim: {{command: [python, "${{{{ pipeline.dir }}}}/sim.py", "{end}"], writes: {{data: {{}}}}}}
   look: {{command: [python, "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
 streams:
-  data: {{from: sim, to: look, {data}}}
+  data: {{from: sim, to: look, attachable: true}}
 """
 # Python and the streams start within about half a second: long enough to be open, and to read for a while.
 LONGEST_S = 1.2
@@ -80,7 +79,7 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
     (tmp_path / "look.py").write_text(LOOK)
     (tmp_path / "read.py").write_text(READ)
     end, run_dir = tmp_path / "end", tmp_path / "run"
-    (tmp_path / "pipeline.yaml").write_text(PIPELINE.format(end=end, data="attachable: true"))
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE.format(end=end))
     run = start(tmp_path, "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", str(run_dir), "-q")
     spool = run_dir / "streams/data-spool.bp/md.idx"
     wait_until(lambda: run.poll() is not None or (spool.exists() and spool.stat().st_size > 200), "steps are kept")
@@ -108,13 +107,6 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
     assert joined > cycles / 4
     assert report.run.state == "succeeded"
     assert stream.steps and read == {"look": stream.steps, "data-spool": stream.steps}
-
-
-def start(folder: Path, *argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *argv], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
 
 
 def has_opened(attached: Path) -> bool:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.hurt_runs import descendants
-from tests.support.pipelines import ROOT, TIMEOUT_S
+from tests.support.pipelines import TIMEOUT_S, start
 from tests.support.waiting import wait_until
 from workflow import stage
 from workflow.api.attachments import attach
@@ -112,10 +111,7 @@ def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
 
 
 def wf(*argv: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "workflow.cli", *argv], cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    return start(cwd, "-m", "workflow.cli", *argv)
 
 
 def wf_attach(live: LiveRun, *argv: str) -> subprocess.Popen[str]:
@@ -302,7 +298,7 @@ def test_mistakes_are_said_and_the_run_goes_on(live: LiveRun, argv: list[str], s
     assert process.returncode == 2, printed
     assert said in printed
     assert "Traceback" not in printed
-    assert not list((live.folder / "attached").glob("*")) if (live.folder / "attached").exists() else True
+    assert not list((live.folder / "attached").glob("*"))
     assert live.process.poll() is None
 
 

@@ -52,3 +52,11 @@ def run(folder: Path, text: str, *options: str, python: str = sys.executable, na
     argv = [python, "-m", "workflow.cli", "run", str(file), "--run-dir", str(folder / name), "-q", *options]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     return Done(done.returncode, done.stdout + done.stderr, folder / name)
+
+
+def start(folder: Path, *argv: str) -> subprocess.Popen[str]:
+    """Start this Python with these arguments in a folder; what it says comes together, on its standard output."""
+    return subprocess.Popen(
+        [sys.executable, *argv], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip

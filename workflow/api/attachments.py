@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from workflow.stage import Reader
 
 FOLLOW = "follow"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
 
@@ -114,11 +113,12 @@ def plan_attached(
     """
     from workflow.api.runs import plan_run
     from workflow.run.records.run_directory import ATTACHED
+    from workflow.spec.validation_messages import to_name
 
     run_dir, plan = _find_running(run)
     is_written = component is not None or Path(str(given)).suffix == ".py"
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
-    stage = _to_name(component or Path(str(given)).stem)
+    stage = to_name(component or Path(str(given)).stem)
     directory = _claim(run_dir / ATTACHED, name, stage)
     file = directory.with_suffix(".yaml") if is_written else Path(str(given))
     try:
@@ -180,7 +180,7 @@ def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     if name not in _names(plan):
         raise RunError(*_no_stream(run_dir, plan, name))
     stream = plan.stream(name)
-    file = plan.stream(stream.spool) if stream.spool else stream
+    file = plan.holder(stream)
     if not file.is_kept:
         hint = f"start the run with `--set streams.{name}.attachable=true`"
         if not stream.traits.queued:
@@ -221,17 +221,15 @@ def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
     raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)
 
 
-def _to_name(text: str) -> str:
-    """The text as the name of a stage: a letter first, then letters, digits, `_` and `-`."""
-    return re.sub(r"^[^A-Za-z]*", "", re.sub(r"[^A-Za-z0-9_-]+", "-", text))[:40].strip("-") or "attached"
-
-
 def _claim(folder: Path, wanted: str | None, stage: str) -> Path:
     """A new directory below `attached` of a run: of the name that is wanted, else of the stage, with a number where
     there is one. `mkdir` is atomic: of several that draw the same name one gets it."""
-    if wanted is not None and not _NAME.fullmatch(wanted):
+    from workflow.spec.models.pipeline import NAME
+    from workflow.spec.validation_messages import to_name
+
+    if wanted is not None and not re.fullmatch(NAME, wanted):
         text = f"`{wanted}` is no name"
-        raise RunError(text, f"letters, digits, `_` and `-`, a letter first: `--name {_to_name(wanted)}`")
+        raise RunError(text, f"letters, digits, `_` and `-`, a letter first: `--name {to_name(wanted)}`")
     try:
         folder.mkdir(exist_ok=True)
         for number in range(1, 10_000):

@@ -523,6 +523,10 @@ class Plan(PlanPart):
         """The stream of that name. Raises KeyError."""
         return _once(self, "_streams_by_name", self.streams, _by_name)[name]
 
+    def holder(self, stream: StreamPlan) -> StreamPlan:
+        """The stream whose file has the steps of this one: that of its spool, where it has one."""
+        return self.stream(stream.spool) if stream.spool else stream
+
     def used_cores(self, node: int | None = None) -> list[int]:
         """The cores that stages are bound to on a node, by default on any, sorted."""
         here = (stage.placement for stage in self.stages if node is None or stage.placement.has_node(node))

@@ -128,7 +128,7 @@ def kept_streams(plan: Plan, state: RunState, held: Held) -> set[str]:
     """The streams all of whose steps can be read again: from their own file, or from that of their spool. Pure."""
     found = set()
     for stream in plan.streams:
-        holder = plan.stream(stream.spool) if stream.spool else stream
+        holder = plan.holder(stream)
         if holder.is_kept and (stream.has_whole_spool or not stream.spool):
             steps = sum(piece.steps for piece in held[in_run(holder.path)])
             if steps >= state.writer(stream.name).steps:

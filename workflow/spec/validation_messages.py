@@ -123,7 +123,11 @@ def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, boo
         about, example = _about(model, path), _only_choice(model, path) or "…"
         return "is missing", f"add `{path[-1]}: {example}`{f' ({about})' if about else ''}", True
     if first.of_key:
-        return f"names begin with a letter and contain only {_NAME_HOLDS}", _as_name(str(path[-1])), True
+        return (
+            f"names begin with a letter and contain only {_NAME_HOLDS}",
+            f"for example `{to_name(str(path[-1]))}`",
+            True,
+        )
     telling = [each for each in errors if _expected(each.detail) is None]
     if telling:
         return *_one(telling[0].detail, model, path), False
@@ -158,7 +162,7 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
     if kind == "string_pattern_mismatch" and r"\." in context["pattern"]:
         return f"expected a stage, or `stage.port`, got {shown(value)}", _example(model, path)
     if kind == "string_pattern_mismatch":
-        return f"expected a name ({_NAME_HOLDS}), got {shown(value)}", _as_name(str(value))
+        return f"expected a name ({_NAME_HOLDS}), got {shown(value)}", f"for example `{to_name(str(value))}`"
     return detail["msg"], _example(model, path)
 
 
@@ -227,10 +231,10 @@ def _only_choice(model: Model, path: KeyPath) -> str:
     return str(choices[0]) if len(choices) == 1 else ""
 
 
-def _as_name(text: str) -> str:
+def to_name(text: str) -> str:
+    """The nearest name of a stage or stream: a letter, then letters, digits, `_` and `-`."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
-    name = name if name[:1].isalpha() else f"s{name}"
-    return f"for example `{name[:63]}`"
+    return (name if name[:1].isalpha() else f"s{name}")[:63]
 
 
 def shown(value: Any) -> str:

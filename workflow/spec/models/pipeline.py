@@ -33,7 +33,8 @@ from workflow.spec.models.units import Spec as Spec
 from workflow.sst_transports import Transport
 
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
+NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 # `stage` or `stage.port`
 EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
 # A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.

@@ -59,17 +59,15 @@ class FollowedRun:
         return time.monotonic() - self._seen > 2 * SILENCE_S
 
 
-def newest_step(path: Path, known: Index | None = None) -> tuple[int, Index]:
-    """The number of the newest whole step of a BP file, -1 where there is none, and its index."""
-    index = read_index(path / "md.idx", known) or Index()
-    return index.steps - 1, index
+def _read_index(end: StreamEnd, known: Index | None = None) -> Index:
+    return read_index(Path(end.path) / "md.idx", known) or Index()
 
 
-def await_file(end: StreamEnd, run: FollowedRun) -> None:
-    """Return when the file has a step. Raises StreamFailed when the run ends before, StreamTimeout after
-    `end.open_timeout_s`."""
+def await_file(end: StreamEnd, run: FollowedRun) -> int:
+    """The number of the newest step, when the file has one. Raises StreamFailed when the run ends before,
+    StreamTimeout after `end.open_timeout_s`."""
     begin = time.monotonic()
-    while newest_step(Path(end.path))[0] < 0:
+    while not (steps := _read_index(end).steps):
         run.look()
         if run.has_ended or run.is_lost():
             raise StreamFailed(f"stream {end.stream}: the run has ended")
@@ -77,6 +75,8 @@ def await_file(end: StreamEnd, run: FollowedRun) -> None:
             text = f"stream {end.stream}: no step in {end.path} within {end.open_timeout_s:g} s"
             raise StreamTimeout(text)
         time.sleep(_POLL_S)
+    run.look()
+    return end.before + steps - 1
 
 
 def _attributes_of_first_step(end: StreamEnd) -> Mapping[str, Array | list[str]]:
@@ -128,7 +128,7 @@ class FollowedReadEngine(AdiosReadEngine):
             ended_at = now if self._run.has_ended and ended_at is None else ended_at
 
     def _has_read_all(self) -> bool:
-        return newest_step(Path(self._end.path))[0] + self._end.before < self._now
+        return self._end.before + _read_index(self._end).steps <= self._now
 
     def end(self) -> int | None:
         """See `ReadEngine`."""
@@ -153,8 +153,8 @@ class FollowedReadEngine(AdiosReadEngine):
 
     def _too_late(self) -> StepRemoved:
         """Who is so late goes on with the newest step: the oldest that is kept is about to be removed."""
-        newest, self._index = newest_step(Path(self._end.path), self._index)
-        self._run.kept_from = max(self._run.kept_from, newest + self._end.before)
+        self._index = _read_index(self._end, self._index)
+        self._run.kept_from = max(self._run.kept_from, self._end.before + self._index.steps - 1)
         return StepRemoved(f"stream {self._end.stream}: the run has removed step {self._now} while it was read")
 
     def close(self) -> None:

@@ -6,7 +6,8 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from workflow.engines import KEPT_ENGINE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
 from workflow.stage import settings
-from workflow.stage.adios.followed_engine import FollowedReadEngine, FollowedRun, await_file, newest_step
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
@@ -112,14 +112,21 @@ def _open_end(end: StreamEnd) -> Reader | Writer:
 
 def _open_read(end: StreamEnd) -> Reader:
     begin = _begin(end)
-    try:
+    with _noting_errors(end):
         together(lambda: wait_for_writer(end))
-    except StageError as error:
-        process_metrics().error(end.stream, error)
-        raise
     reader = Reader(end, _open_read_engine(end), settings.current().stage, _check_skip)
     _opened(end, begin, reader)
     return reader
+
+
+@contextmanager
+def _noting_errors(end: StreamEnd) -> Iterator[None]:
+    """While the other end is awaited: the supervisor learns from the metrics why it did not come."""
+    try:
+        yield
+    except StageError as error:
+        process_metrics().error(end.stream, error)
+        raise
 
 
 def follow(
@@ -148,18 +155,16 @@ def follow(
 
     Raises what `open_reader` raises, and StageError where there are several ranks.
     """
+    # Only programs that follow a run pay for these imports.
+    from workflow.stage.adios.followed_engine import FollowedReadEngine, FollowedRun, await_file
+
     if size() > 1:
         raise StageError(f"stream {stream}: a run is followed by one rank, not by {size()}")
     given = {"open_timeout_s": OPEN_TIMEOUT_S if open_timeout_s is None else open_timeout_s, "before": before}
     end = replace(_end("read", None, path, KEPT_ENGINE, None, **given), stream=stream, step_timeout_s=step_timeout_s)
     begin, run = _begin(end), FollowedRun(Path(events), stream)
-    try:
-        await_file(end, run)
-    except StageError as error:
-        process_metrics().error(end.stream, error)
-        raise
-    run.look()
-    newest = newest_step(Path(path))[0] + before
+    with _noting_errors(end):
+        newest = await_file(end, run)
     end = replace(end, first_step=max(before, run.kept_from, newest if first is None else first))
     engine = FollowedReadEngine(end, run)
     reader = Reader(end, engine, settings.current().stage, is_removed=engine.is_removed)
