@@ -63,8 +63,8 @@ name: cycles
 oversubscribe: true
 deadlines: {{start: 60 s, step: 60 s, run: 2 h, stop: 3 s}}
 stages:
-  sim: {{command: [python, "${{{{ pipeline.dir }}}}/sim.py", "{end}"], writes: {{data: {{}}}}}}
-  look: {{command: [python, "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
+  sim: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/sim.py", "{end}"], writes: {{data: {{}}}}}}
+  look: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
 streams:
   data: {{from: sim, to: look, attachable: true}}
 """

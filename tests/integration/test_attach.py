@@ -59,8 +59,8 @@ name: live
 oversubscribe: true
 deadlines: {{start: 60 s, step: 100 s, run: 120 s, stop: 3 s}}
 stages:
-  sim: {{command: [python, "${{{{ pipeline.dir }}}}/sim.py", "{gates}"], writes: {{data: {{}}}}}}
-  look: {{command: [python, "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
+  sim: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/sim.py", "{gates}"], writes: {{data: {{}}}}}}
+  look: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
 streams:
   data: {{from: sim, to: look, {data}}}
 """
@@ -130,7 +130,7 @@ def write_view(tmp_path: Path) -> Path:
     )
     (tmp_path / "view.yaml").write_text(
         "wf: 1\nname: view\nstages:\n"
-        '  half: {command: [python, "${{ pipeline.dir }}/half.py"], reads: {data: {}}, writes: {half: {}}}\n'
+        '  half: {command: ["${{ wf.python }}", "${{ pipeline.dir }}/half.py"], reads: {data: {}}, writes: {half: {}}}\n'
         "  keep: {component: archive, with: {path: half.bp}}\n"
         "streams:\n  data: {from: , to: half}\n  half: {from: half, to: keep}\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -67,3 +68,11 @@ def test_every_folder_says_what_is_in_it(folder: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=relative)
 def test_no_module_has_a_name_that_says_nothing(path: Path) -> None:
     assert path.stem not in EMPTY_NAMES
+
+
+def test_no_pipeline_in_a_test_runs_whatever_is_called_python() -> None:
+    """Where no environment is active there may be none of that name, as on a new Debian."""
+    bare = re.compile(r"""command:[^\n]{0,3}["']?python["', ]""")
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    assert len(files) > 100
+    assert [path.name for path in files if path != Path(__file__) and bare.search(path.read_text())] == []

@@ -253,7 +253,7 @@ def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, s
     if component is not None:
         stage: dict[str, Any] = {"component": component}
     else:
-        stage = {"command": ["python", str(script.absolute())], "reads": {stream: {} for stream in read}}
+        stage = {"command": ["${{ wf.python }}", str(script.absolute())], "reads": {stream: {} for stream in read}}
     key = json.dumps(name)  # quoted: the component `null` is one
     lines = ["# Written by `wf attach`. Streams without `from` are those of the run.", "wf: 1", f"name: {key}"]
     lines += ["stages:", f"  {key}: {json.dumps(stage, ensure_ascii=False)}", "streams:"]
