@@ -49,7 +49,9 @@ name: joined
 oversubscribe: true
 deadlines: {{start: 60 s, step: 60 s, run: 1 h}}
 stages:
-  sim: {{command: ["${{{{ wf.python }}}}", "{folder}/sim.py", "{folder}/end", "{folder}/took.json"], writes: {{data: {{}}}}}}
+  sim:
+    command: ["${{{{ wf.python }}}}", "{folder}/sim.py", "{folder}/end", "{folder}/took.json"]
+    writes: {{data: {{}}}}
   look: {{command: ["${{{{ wf.python }}}}", "{folder}/look.py"], reads: {{data: {{}}}}}}
 streams:
   data: {{from: sim, to: look, attachable: true}}

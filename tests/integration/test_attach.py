@@ -130,7 +130,8 @@ def write_view(tmp_path: Path) -> Path:
     )
     (tmp_path / "view.yaml").write_text(
         "wf: 1\nname: view\nstages:\n"
-        '  half: {command: ["${{ wf.python }}", "${{ pipeline.dir }}/half.py"], reads: {data: {}}, writes: {half: {}}}\n'
+        '  half: {command: ["${{ wf.python }}", "${{ pipeline.dir }}/half.py"],\n'
+        "    reads: {data: {}}, writes: {half: {}}}\n"
         "  keep: {component: archive, with: {path: half.bp}}\n"
         "streams:\n  data: {from: , to: half}\n  half: {from: half, to: keep}\n"
     )
