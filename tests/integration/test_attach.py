@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from tests.support.hurt_runs import descendants
-from tests.support.pipelines import TIMEOUT_S, start
+from tests.support.live_runs import LAST, STREAMS, LiveRun, live_run, wf
+from tests.support.pipelines import TIMEOUT_S
 from tests.support.waiting import wait_until
 from workflow import stage
 from workflow.api.attachments import attach
 from workflow.api.runs import read_report
 from workflow.errors import RunError
 from workflow.formats.bp_holes import drop_data
-from workflow.formats.bp_index import read_index
 from workflow.report.read.removable_runs import find_runs
 from workflow.run.records.attached_runs import attached_runs
 from workflow.run.records.events_file import KINDS
@@ -29,89 +29,11 @@ from workflow.run.records.find_runs import listed_runs
 from workflow.site.this_machine import cpu_topology
 from workflow.stage.adios import followed_engine
 
-LAST = 40
-# Step i holds the number i. It goes on when the file of that step is there.
-SIM = f"""
-import sys, time
-from pathlib import Path
-import numpy as np
-from workflow import stage
-gates = Path(sys.argv[1])
-end = time.monotonic() + 100
-with stage.open_writer("data") as out:
-    for step in range({LAST}):
-        while not any((gates / f"until-{{later}}").exists() for later in range(step, {LAST})):
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        with out.step():
-            out.attribute("unit", "m")
-            out.write("values", np.full(1000, step, dtype=float), shape=(1000,), start=(0,))
-"""
-READ = """
-from workflow import stage
-with stage.open_reader("data") as data:
-    for step in data:
-        assert (step.read("values") == step.read("values")[0]).all()
-"""
-PIPELINE = """
-wf: 1
-name: live
-oversubscribe: true
-deadlines: {{start: 60 s, step: 100 s, run: 120 s, stop: 3 s}}
-stages:
-  sim: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/sim.py", "{gates}"], writes: {{data: {{}}}}}}
-  look: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
-streams:
-  data: {{from: sim, to: look, {data}}}
-"""
-STREAMS = {
-    "attachable": "attachable: true",
-    "spool": "spool: auto",
-    "live file": "via: bp5, coupling: live",
-}
-
-
-class LiveRun:
-    """A run whose simulation goes on as far as it may."""
-
-    def __init__(self, folder: Path, data: str) -> None:
-        self.folder, self.gates = folder / "run", folder / "gates"
-        self.gates.mkdir()
-        (folder / "sim.py").write_text(SIM)
-        (folder / "look.py").write_text(READ)
-        (folder / "pipeline.yaml").write_text(PIPELINE.format(gates=self.gates, data=data))
-        self.process = wf("run", str(folder / "pipeline.yaml"), "--run-dir", str(self.folder), "-q", cwd=folder)
-
-    def let_write(self, last: int) -> None:
-        """Let the simulation write the steps up to this one, and wait until they can be read."""
-        (self.gates / f"until-{last}").touch()
-        wait_until(lambda: self.process.poll() is not None or self.steps() > last, f"step {last} is there")
-        assert self.process.poll() is None, self.process.communicate()[0]
-
-    def steps(self) -> int:
-        """How many steps can be read."""
-        found = [read_index(index) for index in (self.folder / "streams").glob("*/md.idx")]
-        return max((each.steps for each in found if each is not None), default=0)
-
-    def end(self) -> str:
-        """Let it end; what it said."""
-        (self.gates / f"until-{LAST - 1}").touch()
-        said, _ = self.process.communicate(timeout=TIMEOUT_S)
-        return said
-
 
 @pytest.fixture
 def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
-    run = LiveRun(tmp_path, STREAMS[getattr(request, "param", "spool")])
-    yield run
-    if run.process.poll() is None:
-        run.process.terminate()
-    if run.process.stdout is not None and not run.process.stdout.closed:
-        run.process.communicate(timeout=TIMEOUT_S)
-
-
-def wf(*argv: str, cwd: Path) -> subprocess.Popen[str]:
-    return start(cwd, "-m", "workflow.cli", *argv)
+    with live_run(tmp_path, STREAMS[getattr(request, "param", "spool")]) as run:
+        yield run
 
 
 def wf_attach(live: LiveRun, *argv: str) -> subprocess.Popen[str]:
@@ -456,6 +378,16 @@ def test_a_step_that_is_removed_while_it_is_read_is_not_valid(tmp_path: Path) ->
             found.append((step.index, step.read("values")[0]))
     # Who is late goes on with the newest step.
     assert found == [(2, 2.0), (7, 7.0)]
+
+
+def test_who_is_behind_goes_on_with_the_newest_step(tmp_path: Path) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    write_steps(path, 8)
+    events.touch()
+    with stage.follow(path, events, "data", first=2, behind_s=0.0) as data:
+        assert [(step.index, step.read("values")[0]) for step in data] == [(2, 2.0), (7, 7.0)]
+    with stage.follow(path, events, "data", first=2, behind_s=100.0) as data:
+        assert [step.index for step in data] == list(range(2, 8))
 
 
 def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:

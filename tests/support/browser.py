@@ -59,6 +59,16 @@ class PageOpener:
         page.goto(path.absolute().as_uri())
         return page
 
+    def served(self, url: str, width: int = 1400, height: int = 900) -> Page:
+        """The page at an address, loaded; it may ask for what is at the same one."""
+        page = self._browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(TIMEOUT_MS)
+        name = Path("the served page")
+        page.on("pageerror", lambda error: self.faults.append(f"{name}: {error}"))
+        page.on("request", lambda request: self._note_request(name, request, url.partition("?")[0]))
+        page.goto(url)
+        return page
+
     def close(self) -> None:
         """Close all windows."""
         for context in self._browser.contexts:
@@ -68,6 +78,6 @@ class PageOpener:
         if message.type == "error":
             self.faults.append(f"{path.name}: {message.text}")
 
-    def _note_request(self, path: Path, request: Request) -> None:
-        if not request.url.startswith(OWN_SCHEMES):
+    def _note_request(self, path: Path, request: Request, *own: str) -> None:
+        if not request.url.startswith((*OWN_SCHEMES, *own)):
             self.faults.append(f"{path.name} asks for {request.url}")

@@ -80,7 +80,7 @@ def attach(run: str | os.PathLike[str] | None = None) -> Attachment:
 
     Raises RunError when there is no such run, or it is not running.
     """
-    return Attachment(*_find_running(run))
+    return Attachment(*find_running(run))
 
 
 def plan_attached(
@@ -115,7 +115,7 @@ def plan_attached(
     from workflow.run.records.run_directory import ATTACHED
     from workflow.spec.validation_messages import to_name
 
-    run_dir, plan = _find_running(run)
+    run_dir, plan = find_running(run)
     is_written = component is not None or Path(str(given)).suffix == ".py"
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
     stage = to_name(component or Path(str(given)).stem)
@@ -177,7 +177,7 @@ def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
 
 def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     """Where a running run keeps the steps of a stream. Raises RunError where there are none that can be read here."""
-    if name not in _names(plan):
+    if name not in stream_names(plan):
         raise RunError(*_no_stream(run_dir, plan, name))
     stream = plan.stream(name)
     file = plan.holder(stream)
@@ -203,10 +203,13 @@ def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
     raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
 
 
-def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
-    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running."""
+def find_running(run: str | os.PathLike[str] | None, instead: str = "") -> tuple[Path, Plan]:
+    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running.
+
+    `instead`: what can be done with one that has ended, before its name; by default what it has kept is replayed.
+    """
     from workflow.report.read.run_states import list_runs
-    from workflow.run.records.find_runs import find_run, newest_part
+    from workflow.run.records.find_runs import find_run, newest_part, typed_name
     from workflow.run.records.run_directory import read_filled_plan
 
     run_dir = newest_part(find_run(run))
@@ -217,7 +220,8 @@ def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
         raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
     ends = {"succeeded": "it has succeeded", "failed": "it has failed", "unfinished": "it was never started"}
     replays = any(stream.is_kept or stream.has_whole_spool for stream in plan.streams)
-    hint = f"run its analyses again on what it has kept: wf replay {run_dir.name}" if replays else ""
+    instead = instead or ("run its analyses again on what it has kept: wf replay" if replays else "")
+    hint = f"{instead} {typed_name(run_dir)}" if instead else ""
     raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)
 
 
@@ -246,7 +250,7 @@ def _claim(folder: Path, wanted: str | None, stage: str) -> Path:
 
 def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, streams: Sequence[str]) -> str:
     """The pipeline file of a component or of a script. YAML takes JSON."""
-    known = _names(plan)
+    known = stream_names(plan)
     if not streams and len(known) > 1:
         raise RunError("which stream is to be read?", f"name it: `--to STREAM`, one of {listing(known)}")
     read = list(streams) or known
@@ -266,7 +270,7 @@ def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:
 
     streams = root.child("streams")
     found = [name for name, each in ({} if streams is None else streams.mapping()).items() if not _writer(each)]
-    unknown = [name for name in found if name not in _names(plan)]
+    unknown = [name for name in found if name not in stream_names(plan)]
     problems = [problem_at(root, ("streams", name), *_no_stream(run_dir, plan, name), at_key=True) for name in unknown]
     if not found:
         text, at = "no stream comes from the run: one without `from` does", () if streams is None else ("streams",)
@@ -281,7 +285,7 @@ def _writer(stream: Node) -> Any:
     return None if (given := stream.child("from")) is None else given.value
 
 
-def _names(plan: Plan) -> list[str]:
+def stream_names(plan: Plan) -> list[str]:
     """The streams of a run, without those that wf has added."""
     spools = {stream.spool for stream in plan.streams}
     return [stream.name for stream in plan.streams if stream.name not in spools]
@@ -289,7 +293,7 @@ def _names(plan: Plan) -> list[str]:
 
 def _no_stream(run_dir: Path, plan: Plan, name: str) -> tuple[str, str]:
     """What is wrong, and what to do about it."""
-    known = _names(plan)
+    known = stream_names(plan)
     return f"{run_dir.name} has no stream `{name}`", did_you_mean(name, known) or f"it has {listing(known)}"
 
 

@@ -13,6 +13,7 @@ from workflow.cli.options import GivenPipeline, pipeline_options, read_size, run
 from workflow.errors import WfError
 
 if TYPE_CHECKING:
+    from workflow.look.write_look import WrittenPage
     from workflow.report.graph.graph_shapes import Direction
     from workflow.report.graph.pipeline_graph import PipelineGraph
 
@@ -131,19 +132,64 @@ def _write(output: Path, data: bytes) -> None:
     metavar="SIZE",
     help="Most bytes of numbers on the page; larger data are thinned, and listed (default: 20 MB)",
 )
-def look(run: Path | None, other: Path | None, output: Path | None, limit: int | None) -> None:
+@click.option("--live", is_flag=True, help="Show the newest steps of a running run, until it ends")
+@click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    metavar="STREAM",
+    help="With --live: only this stream (repeatable; default: all that the run keeps)",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="With --live: the port of the page (default: a free one)")
+def look(
+    run: Path | None,
+    other: Path | None,
+    output: Path | None,
+    limit: int | None,
+    live: bool,
+    streams: tuple[str, ...],
+    port: int | None,
+) -> None:
     """Write a page that draws the data of a run.
 
     On the page, choose a variable, step through, and move a plane. RUN is the name of a run below runs/ (its beginning
     or its id is enough), a path, or `latest` (default: the newest run); or an archive of one made with --data, a
     folder, or a BP or HDF5 file. With RUN2 the page shows both side by side, and their difference. The page is one file
     that opens in any browser and needs no network.
+
+    With --live the page is served at an address that is printed, on this machine only, and follows the newest steps of
+    a run in progress. When the run ends, the page is written as without --live. Ctrl-C ends it; the run goes on.
     """
     from workflow.api.archives import look_at
+
+    if not live:
+        if streams or port is not None:
+            raise click.UsageError("--stream and --port belong to --live: `wf look RUN --live`")
+        _show_page(look_at(run, other, output, limit=limit))
+        return
+    if other is not None:
+        raise click.UsageError("--live shows one run; two are compared when they have ended: `wf look RUN RUN2`")
+    from workflow.api.live_looks import live_look
+
+    with live_look(run, streams, limit=limit, port=port or 0) as page:
+        click.echo(f"{page.url}\n  {page.run_dir.name}: the newest steps of {' and '.join(page.streams)}")
+        click.echo(f"  from another machine: {_tunnel(page.port)}, then open the same address there")
+        click.echo("  Ctrl-C ends this; the run goes on")
+        click.echo(f"{page.wait()}; writing the page of what it has archived")
+    _show_page(page.write_page(output))
+
+
+def _tunnel(port: int) -> str:
+    """The command that makes a port of this machine's loopback one of the machine where it is typed."""
+    import platform
+
+    return f"ssh -N -L {port}:127.0.0.1:{port} {platform.node()}"
+
+
+def _show_page(written: WrittenPage) -> None:
     from workflow.errors import to_message
     from workflow.report.show.printing import show_errors
 
-    written = look_at(run, other, output, limit=limit)
     click.echo(f"{written.path}: {written.summary}")
     for line in written.thinned:
         click.echo(f"  thinned: {line}")

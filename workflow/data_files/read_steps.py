@@ -6,6 +6,7 @@ is opened.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
 # As much of an array is in memory at a time.
 BOX_BYTES = 32 * 2**20
+
+
+class StepGone(RunError):  # noqa: N818, an event of the stream
+    """The run that keeps a stream has removed this step while it was read."""
 
 
 class VariableKind(NamedTuple):
@@ -72,11 +77,12 @@ class DataStep:
 
     An openPMD file has the number of a step in the names, `/data/10/meshes/E/x`, and may hold several in one step of
     ADIOS2: this is then `iteration` 10, of which the variable is called `/data/meshes/E/x`. `names` are those of the
-    file, by these.
+    file, by these. `number`: of the iteration, else of the step.
     """
 
     def __init__(self, step: Step, path: Path, names: dict[str, str] | None = None, iteration: int | None = None):
         self.iteration = iteration
+        self.number: int = step.index if iteration is None else iteration
         self._step, self._path, self._names = step, path, names
 
     def kinds(self) -> dict[str, VariableKind]:
@@ -178,6 +184,23 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
         yield _steps(reader, path)
 
 
+@contextmanager
+def follow_data(
+    path: Path, events: Path, stream: str, first: int, before: int, behind_s: float
+) -> Iterator[Iterator[DataStep]]:
+    """The steps of a stream that a running run keeps, as they come: see `workflow.stage.follow`.
+
+    Raises:
+        RunError: the file cannot be read, or the supervisor of the run has died. StepGone: while a step is read.
+    """
+    from workflow.stage import follow
+
+    with _named(path):
+        reader = follow(path, events, stream, first=first, before=before, behind_s=behind_s, open_timeout_s=math.inf)
+    with reader:
+        yield _steps(reader, path)
+
+
 def _check_whole(path: Path) -> None:
     """Raises RunError for a BP file of which a part is missing: ADIOS2 would wait for it without limit, or see no step.
 
@@ -203,11 +226,13 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    from workflow.stage import StageError
+    from workflow.stage import StageError, StepRemoved
 
     note_reading(path)
     try:
         yield
+    except StepRemoved as error:
+        raise StepGone(str(error)) from error
     except (StageError, OSError, RuntimeError) as error:
         raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except KeyError as error:

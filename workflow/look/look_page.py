@@ -27,7 +27,6 @@ def make_look_page(
     `names`: of the runs, as the user knows them; `notes`: what was left out, and why; `library`: the JavaScript of
     Plotly.
     """
-    model = json.dumps(to_model(titles.runs, files), allow_nan=False, separators=(",", ":"))
     return TEMPLATES.get_template("look.html.j2").render(
         title=titles.title,
         runs=titles.runs,
@@ -36,9 +35,29 @@ def make_look_page(
         thinned=thinned_lines(files),
         notes=notes,
         library=library,
-        # Nothing in a name can end the element.
-        model=model.replace("<", "\\u003c"),
+        model=_model_text(titles.runs, files),
+        live=False,
     )
+
+
+def make_live_page(title: str, run: str, streams: Sequence[str], library: str) -> str:
+    """The page of a running run, as it is at first: without steps, which it asks for."""
+    return TEMPLATES.get_template("look.html.j2").render(
+        title=title,
+        runs=[run],
+        names=run,
+        summary=f"the newest steps of {' and '.join(streams)}",
+        thinned=[],
+        notes=[],
+        library=library,
+        model=_model_text([run], []),
+        live=True,
+    )
+
+
+def _model_text(runs: Sequence[str], files: Sequence[FileView]) -> str:
+    model = json.dumps(to_model(runs, files), allow_nan=False, separators=(",", ":"))
+    return model.replace("<", "\\u003c")  # nothing in a name can end the element
 
 
 def thinned_lines(files: Sequence[FileView]) -> list[str]:
@@ -76,7 +95,11 @@ def carried_size(files: Sequence[FileView]) -> int:
 
 def to_model(runs: Sequence[str], files: Sequence[FileView]) -> dict[str, Any]:
     """What look_panels.js reads."""
-    return {"runs": list(runs), "files": [_file(file) for file in files], "first": first_view(files)}
+    return {
+        "runs": list(runs),
+        "files": [_file(file) for file in files],
+        "first": first_view(files) if files else None,
+    }
 
 
 def _file(file: FileView) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from workflow.look.fit_page_size import Thinning, kept_extent, thin
 from workflow.stage import Array, Shape
 
 RunFiles = Mapping[str, Path]
+Bounds = tuple[float | None, float | None]
+"""The least and the largest finite value; None where there is none."""
 
 
 class Carried(NamedTuple):
@@ -38,6 +40,13 @@ class Carried(NamedTuple):
     values: tuple[str | None, ...]
     low: float | None
     high: float | None
+
+
+class Encoded(NamedTuple):
+    """The numbers of one column in one step, as the page carries them, and the bounds of the finite ones."""
+
+    text: str
+    bounds: Bounds
 
 
 @dataclass(frozen=True)
@@ -156,19 +165,24 @@ def read_contents(path: Path) -> FileContents:
         for index, step in enumerate(steps):
             kinds = step.kinds()
             attributes = step.attributes()
-            time, time_unit = _time(step, kinds, attributes)
+            time, time_unit = time_of(step, kinds, attributes)
             marks.append(StepTime(index if step.iteration is None else step.iteration, time))
             unit = unit or time_unit
             for name, kind in kinds.items():
                 found.setdefault(name, [None] * index).append(kind)
-                # More attributes than before may describe it.
-                if name not in labels or len(attributes) != described:
-                    known = labels.get(name, VariableLabel())
-                    labels[name] = VariableLabel(step.label(name) or known.text, step.unit(name) or known.unit)
+            # More attributes than before may describe a variable.
+            note_labels(step, [name for name in kinds if name not in labels or len(attributes) != described], labels)
             described = len(attributes)
             for name in found.keys() - kinds.keys():
                 found[name].append(None)
     return FileContents(tuple(marks), {name: tuple(each) for name, each in found.items()}, labels, unit)
+
+
+def note_labels(step: DataStep, names: Sequence[str], labels: dict[str, VariableLabel]) -> None:
+    """Take what the attributes of a step say of these variables; what they do not say stays."""
+    for name in names:
+        known = labels.get(name, VariableLabel())
+        labels[name] = VariableLabel(step.label(name) or known.text, step.unit(name) or known.unit)
 
 
 def read_numbers(
@@ -194,7 +208,7 @@ def read_numbers(
                 if view.name in failed or index not in taken[view.name] or extent is None:
                     continue
                 try:
-                    arrays = _read_view(step, kinds, view, extent, thinned[view.name])
+                    arrays = read_view(step, kinds, view, extent, thinned[view.name])
                 except RunError as error:
                     failed[view.name] = f"{view.name}: {error.message}"
                     continue
@@ -211,23 +225,33 @@ class _Column:
 
     def __init__(self, steps: int) -> None:
         self._values: list[str | None] = [None] * steps
-        self._low, self._high = np.inf, -np.inf
+        self._bounds: Bounds = (None, None)
 
     def add(self, place: int, values: Array, item_bytes: int) -> None:
-        real = np.abs(values) if values.dtype.kind == "c" else values
-        with np.errstate(over="ignore"):
-            floats = np.ascontiguousarray(real, dtype=f"<f{item_bytes}")
-        self._values[place] = base64.b64encode(floats.tobytes()).decode("ascii")
-        finite = floats[np.isfinite(floats)]
-        if finite.size:
-            self._low, self._high = min(self._low, float(finite.min())), max(self._high, float(finite.max()))
+        self._values[place], bounds = encode(values, item_bytes)
+        self._bounds = wider(self._bounds, bounds)
 
     def carried(self) -> Carried:
-        known = self._low <= self._high
-        return Carried(tuple(self._values), self._low if known else None, self._high if known else None)
+        return Carried(tuple(self._values), *self._bounds)
 
 
-def _read_view(
+def encode(values: Array, item_bytes: int) -> Encoded:
+    """Base64 of an array as little-endian floats of 4 or 8 bytes, and the bounds of its finite values."""
+    real = np.abs(values) if values.dtype.kind == "c" else values
+    with np.errstate(over="ignore"):
+        floats = np.ascontiguousarray(real, dtype=f"<f{item_bytes}")
+    finite = floats[np.isfinite(floats)]
+    bounds = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+    return Encoded(base64.b64encode(floats.tobytes()).decode("ascii"), bounds)
+
+
+def wider(one: Bounds, other: Bounds) -> Bounds:
+    """Bounds that have both of these; (None, None) are those of no value."""
+    known = [each for each in (*one, *other) if each is not None]
+    return (min(known), max(known)) if known else (None, None)
+
+
+def read_view(
     step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, extent: Shape, thinning: Thinning
 ) -> dict[int, Array]:
     """Number of a column → its values in one step, which need not have all of them."""
@@ -263,7 +287,9 @@ def _element(array: Array, column: ViewColumn) -> Array:
     return array if column.element is None else array[..., column.element]
 
 
-def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> tuple[float | None, str]:
+def time_of(
+    step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]
+) -> tuple[float | None, str]:
     """The time of a step and its unit: its variable `time`, or the attribute of its openPMD iteration."""
     kind = kinds.get("time")
     if kind is not None and not kind.shape and is_number(kind):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
+
+if TYPE_CHECKING:
+    from workflow.look.read_numbers import FileView
 
 DEFAULT_LIMIT = 20_000_000
 """Bytes of numbers that a page carries."""
@@ -40,13 +43,11 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     """
     if page is not None and page.is_dir():
         raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
-    try:
+    with named_if_missing():
         library = library_text()
         from workflow.look.files_to_look_at import file_titles, find_files, run_titles
         from workflow.look.look_page import make_look_page, summary, thinned_lines
         from workflow.look.read_numbers import read_files
-    except ModuleNotFoundError as error:
-        raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
 
     with ExitStack() as stack:
         runs = [find_files(path, Path(stack.enter_context(tempfile.TemporaryDirectory()))) for path in given]
@@ -63,6 +64,31 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     files = [replace(file, title=titles.get(file.name, "")) for file in files]
     _write(target, make_look_page(run_titles(names, [run.plan for run in runs]), names, files, notes, library))
     return WrittenPage(target, summary(files), thinned_lines(files), notes)
+
+
+def write_steps(
+    title: str, name: str, files: Sequence[FileView], notes: Sequence[str], page: Path | None = None
+) -> WrittenPage:
+    """Write the page of steps that have been read already: see `write_look`. RunError also where there are none."""
+    from workflow.look.files_to_look_at import RunTitles
+    from workflow.look.look_page import make_look_page, summary, thinned_lines
+
+    if not files:
+        raise RunError(f"{name} has written no step that can be drawn", "what it did: wf report")
+    target = page or _usual_page([name])
+    if page is None or page.suffix.lower() not in (".html", ".htm"):
+        _spare(target)
+    _write(target, make_look_page(RunTitles(title, [name]), [name], files, notes, library_text()))
+    return WrittenPage(target, summary(files), thinned_lines(files), list(notes))
+
+
+@contextmanager
+def named_if_missing() -> Iterator[None]:
+    """Raise WfError with the command that installs it, where a library is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
 
 
 def library_text() -> str:

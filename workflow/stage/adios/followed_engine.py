@@ -91,10 +91,11 @@ def _attributes_of_first_step(end: StreamEnd) -> Mapping[str, Array | list[str]]
 class FollowedReadEngine(AdiosReadEngine):
     """The steps of such a file from `end.first_step` on. It ends when its writer has closed it, or the run has ended.
 
-    `removed`: how many steps were left out because the run had removed them.
+    `removed`: how many steps were left out because the run had removed them. A reader that has not come to the newest
+    step for `behind_s` seconds goes on with it.
     """
 
-    def __init__(self, end: StreamEnd, run: FollowedRun) -> None:
+    def __init__(self, end: StreamEnd, run: FollowedRun, behind_s: float | None = None) -> None:
         self._first_attributes = _attributes_of_first_step(end)
         # To read over the steps before would take 50 µs for each. Without attributes that were set in those but the
         # first: what only looks on can do without, unlike a stage that is started again.
@@ -103,6 +104,29 @@ class FollowedReadEngine(AdiosReadEngine):
         self.removed = 0
         self._end, self._run = end, run
         self._now, self._index, self._gone = end.first_step, Index(), False
+        self._behind_s, self._caught_up, self._next = behind_s, time.monotonic(), end.first_step
+
+    def is_left_out(self, step: int) -> bool:
+        """Whether the loop goes on without this step, the present one: its data are gone, or it is too old."""
+        return self.is_removed(step) or self._is_too_old(step)
+
+    def _is_too_old(self, step: int) -> bool:
+        if self._behind_s is None:
+            return False
+        if step < self._next:
+            return True
+        newest, now = self._newest(), time.monotonic()
+        if step < newest and now - self._caught_up > self._behind_s:
+            self._next = newest
+            return True
+        if step in (newest, self._next):
+            self._caught_up = now
+        return False
+
+    def _newest(self) -> int:
+        """The number of the newest step."""
+        self._index = _read_index(self._end, self._index)
+        return self._end.before + self._index.steps - 1
 
     def is_removed(self, step: int) -> bool:
         """Whether the data of this step, the present one, are gone. Reads the new events of the run."""
@@ -153,8 +177,7 @@ class FollowedReadEngine(AdiosReadEngine):
 
     def _too_late(self) -> StepRemoved:
         """Who is so late goes on with the newest step: the oldest that is kept is about to be removed."""
-        self._index = _read_index(self._end, self._index)
-        self._run.kept_from = max(self._run.kept_from, self._end.before + self._index.steps - 1)
+        self._run.kept_from = max(self._run.kept_from, self._newest())
         return StepRemoved(f"stream {self._end.stream}: the run has removed step {self._now} while it was read")
 
     def close(self) -> None:

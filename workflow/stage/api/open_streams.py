@@ -136,6 +136,7 @@ def follow(
     *,
     first: int | None = None,
     before: int = 0,
+    behind_s: float | None = None,
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
 ) -> Reader:
@@ -151,6 +152,8 @@ def follow(
         stream: its name in the run.
         first: the number of the first step; by default the newest one that is there.
         before: how many steps of the stream come before the first one in the file.
+        behind_s: after so many seconds without having read the newest step the loop goes on with the newest one, and
+            leaves out those before it. By default it reads all, however late.
         step_timeout_s: how long to wait for each step; by default as long as the run goes on.
 
     Raises what `open_reader` raises, and StageError where there are several ranks.
@@ -166,8 +169,8 @@ def follow(
     with _noting_errors(end):
         newest = await_file(end, run)
     end = replace(end, first_step=max(before, run.kept_from, newest if first is None else first))
-    engine = FollowedReadEngine(end, run)
-    reader = Reader(end, engine, settings.current().stage, is_removed=engine.is_removed)
+    engine = FollowedReadEngine(end, run, behind_s)
+    reader = Reader(end, engine, settings.current().stage, is_left_out=engine.is_left_out)
     _opened(end, begin, reader)
     return reader
 

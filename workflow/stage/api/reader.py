@@ -48,11 +48,11 @@ class Reader:
         engine: ReadEngine,
         stage: str,
         may_skip: Callable[[int], None] | None = None,
-        is_removed: Callable[[int], bool] = lambda _: False,
+        is_left_out: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.name = end.stream
         self.steps, self.before, self.skipped = end.first_step, end.part_step, tuple(end.skipped)
-        self._may_skip, self._is_removed, self._checked = may_skip, is_removed, False
+        self._may_skip, self._is_left_out, self._checked = may_skip, is_left_out, False
         self._end, self._engine, self._stage = end, engine, stage
         self._step: Step | None = None
         self._closed = self._ended = False
@@ -71,7 +71,7 @@ class Reader:
         self.release_step()
         end_if_requested(self)
         status = self._wait()
-        while status is StepStatus.READY and (self.steps in self.skipped or self._is_removed(self.steps)):
+        while status is StepStatus.READY and (self.steps in self.skipped or self._is_left_out(self.steps)):
             self._skip_step()
             status = self._wait()
         if status is StepStatus.ENDED:

@@ -1,4 +1,5 @@
 // Draws the panels of look_panels.js, of the variable, step and plane that the controls name.
+const LIVE = byId("live") !== null;
 const CONFIG = {displayModeBar: false, responsive: true};
 // Colour and dashes of the curves of x, y and z.
 const CURVES = [["--compute", "solid"], ["--bad", "dash"], ["--text", "dot"]];
@@ -123,13 +124,20 @@ async function draw() {
   performance.mark("drawn");
 }
 
+// Of a page that is live: whether the newest step is shown when it comes. Who moves away from it stays where they are.
+let follows = false;
+const lastPlace = (view) => Math.max(0, view.taken.findLastIndex((_, index) => RUNS.some((run) => has(view, run, index))));
+
 function move(id, by) {
   const slider = byId(id);
   slider.value = Math.min(Number(slider.max), Math.max(0, Number(slider.value) + by));
+  if (id === "step") moved();
   draw();
 }
 
-function start() {
+function moved() { follows = LIVE && number("step") >= lastPlace(now().view); }
+
+function listVariables() {
   const groups = files.map((file, place) => {
     const group = document.createElement("optgroup");
     group.label = file.name;
@@ -138,8 +146,17 @@ function start() {
   });
   byId("variable").replaceChildren(...groups);
   byId("variable").value = MODEL.first;
+}
+
+function start() {
+  listVariables();
   chooseVariable();
-  byId("variable").addEventListener("change", () => { chooseVariable(); draw(); });
+  byId("variable").addEventListener("change", () => {
+    chooseVariable();
+    if (follows) byId("step").value = lastPlace(now().view);
+    draw();
+  });
+  byId("step").addEventListener("input", moved);
   for (const id of ["form", "axis"]) byId(id).addEventListener("change", () => { choosePlanes(); draw(); });
   for (const id of ["column", "against", "across", "up", "logarithmic", "fixed", ...(SHOWN ? ["shown"] : [])]) byId(id).addEventListener("change", draw);
   for (const id of ["step", "plane"]) byId(id).addEventListener("input", draw);
@@ -154,7 +171,5 @@ function start() {
     move(event.shiftKey ? "plane" : "step", by);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  draw();
+  return draw();
 }
-
-start();

@@ -1,5 +1,5 @@
 // What is drawn: the numbers that the page carries, their axes, the controls, and a panel for each run. look.js draws it.
-const MODEL = JSON.parse(document.getElementById("model").textContent);
+let MODEL = JSON.parse(document.getElementById("model").textContent);
 const RUNS = MODEL.runs.map((_, run) => run);
 const BINS = 100, CELLS = 80, MOST_POINTS = 5000, DECADES = 6;
 // Of more vectors the curves of their components lie on one another.
@@ -107,8 +107,15 @@ function coordinate(file, view, run, index, axis, name) {
 
 // ---- What the controls say.
 
-const files = MODEL.files;
-const entries = files.flatMap((file) => file.views.map((view) => ({file, view})));
+let files, entries;
+
+function takeModel(model) {
+  MODEL = model;
+  files = MODEL.files;
+  entries = files.flatMap((file) => file.views.map((view) => ({file, view})));
+}
+
+takeModel(MODEL);
 const now = () => entries[Number(byId("variable").value)];
 const number = (id) => Number(byId(id).value);
 const FORMS = {
