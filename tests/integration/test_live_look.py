@@ -41,7 +41,9 @@ class Looking:
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32})", self.url)
-        assert found, self.url + self.process.stdout.read()
+        if found is None:
+            self.process.kill()
+            raise AssertionError(self.url + self.end())
         self.port, self.token = int(found[1]), found[2]
         self.head = [self.process.stdout.readline() for _ in range(3)]
 
