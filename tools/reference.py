@@ -154,8 +154,8 @@ def pages() -> dict[str, str]:
 def pipeline_page() -> str:
     """Every key of the pipeline file, a table per part; then the figures that `expect` may name."""
     from workflow.report_figures import RUN, STAGE, STREAM
-    from workflow.spec.expectations import condition_example
     from workflow.spec.models.pipeline import PipelineSpec
+    from workflow.spec.written_conditions import condition_example
 
     lines = ["# The pipeline file", MADE]
     lines.append(

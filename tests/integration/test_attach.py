@@ -7,8 +7,10 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -380,13 +382,19 @@ def test_a_step_that_is_removed_while_it_is_read_is_not_valid(tmp_path: Path) ->
     assert found == [(2, 2.0), (7, 7.0)]
 
 
-def test_who_is_behind_goes_on_with_the_newest_step(tmp_path: Path) -> None:
+def test_who_is_behind_goes_on_with_the_newest_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
     write_steps(path, 8)
     events.touch()
-    with stage.follow(path, events, "data", first=2, behind_s=0.0) as data:
-        assert [(step.index, step.read("values")[0]) for step in data] == [(2, 2.0), (7, 7.0)]
-    with stage.follow(path, events, "data", first=2, behind_s=100.0) as data:
+    clock = [0.0]
+    monkeypatch.setattr(followed_engine, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    found = []
+    with stage.follow(path, events, "data", first=2, behind_s=1.0) as data:
+        for step in data:
+            found.append((step.index, step.read("values")[0]))
+            clock[0] += 0.4
+    assert found == [(2, 2.0), (3, 3.0), (4, 4.0), (7, 7.0)]
+    with stage.follow(path, events, "data", first=2) as data:
         assert [step.index for step in data] == list(range(2, 8))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.planner import CHAIN, Planner
+from workflow.conditions import COMPARATORS
 from workflow.errors import SpecError
 from workflow.plan.plan_model import ExpectationPlan, Plan
 from workflow.report_figures import FIGURES, STAGE
-from workflow.spec.expectations import COMPARATORS, condition_example, to_condition
+from workflow.spec.written_conditions import condition_example, to_condition
 
 
 @pytest.mark.parametrize(

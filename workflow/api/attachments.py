@@ -11,12 +11,13 @@ import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.errors import RunError, SpecError, WfError
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.references import SELECT
+from workflow.spec.suggest import did_you_mean, listing, shortened
 
 if TYPE_CHECKING:
     from workflow.api.runs import PlannedRun
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 FOLLOW = "follow"
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
+
+
+_WHEN = re.compile(r"\s*(?:(\S+)\s+(max|min|mean)|step)\s*(\S.*?)\s*")
 
 
 class KeptStream(NamedTuple):
@@ -43,6 +47,29 @@ class AttachedRun(NamedTuple):
 
     planned: PlannedRun
     directory: Path
+
+
+class Trigger(NamedTuple):
+    """Which steps something attached gets: those at which a condition holds, and some around each.
+
+    `when`: `VARIABLE max|min|mean CONDITION` or `step CONDITION`, for example `V max > 0.9`. `before`, `after`: how
+    many steps around it; `once`: the first event only.
+    """
+
+    when: str
+    before: int = 0
+    after: int = 0
+    once: bool = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of the component `select`. Raises RunError where `when` is none; the condition is checked later."""
+        found = _WHEN.fullmatch(self.when)
+        if found is None:
+            text = f"`{shortened(self.when)}` says no event"
+            raise RunError(text, 'for example `--when "V max > 0.9"`; also `min`, `mean`, or `"step >= 100"`')
+        variable, statistic, condition = found.groups()
+        values = {"variable": variable, statistic: condition} if variable else {"step": condition}
+        return {**values, "before": self.before, "after": self.after, "times": "once" if self.once else "each"}
 
 
 class Attachment:
@@ -90,6 +117,7 @@ def plan_attached(
     component: str | None = None,
     streams: Sequence[str] = (),
     parameters: Sequence[str] = (),
+    trigger: Trigger | None = None,
     first: BeginAt = "newest",
     name: str | None = None,
     sets: Sequence[str] = (),
@@ -102,6 +130,7 @@ def plan_attached(
         given: a pipeline file in which streams without `from` are those of the run, or a Python script.
         component: instead of it: a component, with `parameters` as `KEY=VALUE`.
         streams: what a script or a component reads.
+        trigger: the steps that it gets; by default all.
         first: the first step: see `Attachment.stream`.
         name: of what is attached; by default that of the file or the component.
         sets: `KEY=VALUE`, as for `load_pipeline`.
@@ -117,13 +146,18 @@ def plan_attached(
 
     run_dir, plan = find_running(run)
     is_written = component is not None or Path(str(given)).suffix == ".py"
+    if trigger is not None and not is_written:
+        hint = f"write a stage of the component `{SELECT}` into it; or attach a component, or a script"
+        raise RunError(f"{given}: the stages of a file have no `--when`", hint)
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
     stage = to_name(component or Path(str(given)).stem)
     directory = _claim(run_dir / ATTACHED, name, stage)
     file = directory.with_suffix(".yaml") if is_written else Path(str(given))
     try:
         if is_written:
-            file.write_text(_pipeline_text(stage, plan, component, Path(str(given)), streams), encoding="utf-8")
+            file.write_text(
+                _pipeline_text(stage, plan, component, Path(str(given)), streams, trigger), encoding="utf-8"
+            )
         sets = [*(f"stages.{stage}.with.{each}" for each in parameters), *sets]
         loaded = _load(file, run_dir, plan, first, sets, site)
         return AttachedRun(plan_run(loaded, others=_cores_in_use(run_dir, plan)), directory)
@@ -248,7 +282,9 @@ def _claim(folder: Path, wanted: str | None, stage: str) -> Path:
     raise RunError(f"something of the name {wanted or stage} is or was attached", "give another `--name`, or none")
 
 
-def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, streams: Sequence[str]) -> str:
+def _pipeline_text(
+    name: str, plan: Plan, component: str | None, script: Path, streams: Sequence[str], trigger: Trigger | None
+) -> str:
     """The pipeline file of a component or of a script. YAML takes JSON."""
     known = stream_names(plan)
     if not streams and len(known) > 1:
@@ -258,10 +294,25 @@ def _pipeline_text(name: str, plan: Plan, component: str | None, script: Path, s
         stage: dict[str, Any] = {"component": component}
     else:
         stage = {"command": ["${{ wf.python }}", str(script.absolute())], "reads": {stream: {} for stream in read}}
-    key = json.dumps(name)  # quoted: the component `null` is one
-    lines = ["# Written by `wf attach`. Streams without `from` are those of the run.", "wf: 1", f"name: {key}"]
-    lines += ["stages:", f"  {key}: {json.dumps(stage, ensure_ascii=False)}", "streams:"]
-    return "\n".join([*lines, *(f"  {json.dumps(stream)}: {{to: {key}}}" for stream in read)]) + "\n"
+    stages, joined = {name: stage}, {stream: {"to": name} for stream in read}
+    if trigger is not None:
+        if len(read) > 1:
+            raise RunError(f"`--when` is of one stream, not of {listing(read)}", "attach one of them")
+        selecting, selected = f"{name}-{SELECT}", f"{read[0]}-selected"
+        # It waits most of the time, as what it reads from does.
+        stages[selecting] = {
+            "component": SELECT, "place": {"cores_per_rank": 0}, "with": trigger.parameters(),
+        }  # fmt: skip
+        to = name if component is not None else f"{name}.{read[0]}"
+        joined = {read[0]: {"to": selecting}, selected: {"from": selecting, "to": to}}
+    lines = ["# Written by `wf attach`. Streams without `from` are those of the run.", "wf: 1"]
+    # Quoted: the component `null` is one.
+    lines += [f"name: {json.dumps(name)}", "stages:", *_lines(stages), "streams:", *_lines(joined)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(entries: Mapping[str, Any]) -> list[str]:
+    return [f"  {json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in entries.items()]
 
 
 def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:

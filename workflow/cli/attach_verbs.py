@@ -24,6 +24,14 @@ from workflow.errors import RunError
     "--from", "first", default="newest", metavar="STEP",
     help="The first step: `newest` (the default), `beginning` (the oldest that is kept), or its number",
 )  # fmt: skip
+@click.option(
+    "--when",
+    metavar="CONDITION",
+    help="Only the steps at which it holds: `V max > 0.9`, also `min` and `mean`; or `step >= 100`",
+)
+@click.option("--before", type=click.IntRange(0), default=0, help="With --when: so many steps before each, too")
+@click.option("--after", type=click.IntRange(0), default=0, help="With --when: so many steps after each, too")
+@click.option("--once", is_flag=True, help="With --when: only the first time")
 @click.option("--name", metavar="NAME", help="What it is called in the run (default: as the file or the component)")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value of the file (repeatable)")
 @click.option("--site", metavar="SITE", help="The machine (default: this one)")
@@ -36,6 +44,10 @@ def attach(
     values: tuple[str, ...],
     streams: tuple[str, ...],
     first: str,
+    when: str | None,
+    before: int,
+    after: int,
+    once: bool,
     name: str | None,
     sets: tuple[str, ...],
     site: str | None,
@@ -49,7 +61,7 @@ def attach(
     attached may be slow, crash, or be stopped: the run does not notice. It ends with the run, by Ctrl-C, or by
     `wf detach`. Exits as `wf run` does.
     """
-    from workflow.api.attachments import plan_attached
+    from workflow.api.attachments import Trigger, plan_attached
     from workflow.api.plans import show_warnings
     from workflow.api.runs import detach_run, run_planned_here
     from workflow.report.show.printing import show_end
@@ -57,9 +69,12 @@ def attach(
 
     if (file is None) == (component is None):
         raise click.UsageError("what is to be attached? Give FILE or --component; for example `--component plot`")
+    if when is None and (before or after or once):
+        raise click.UsageError('--before, --after and --once belong to --when; for example `--when "V max > 0.9"`')
+    trigger = None if when is None else Trigger(when, before, after, once)
     attached = plan_attached(
-        run, file, component=component, streams=streams, parameters=values, first=_first(first),
-        name=name, sets=sets, site=site,
+        run, file, component=component, streams=streams, parameters=values, trigger=trigger,
+        first=_first(first), name=name, sets=sets, site=site,
     )  # fmt: skip
     planned, directory = attached.planned, attached.directory
     if detach:

@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from workflow.conditions import Comparator
 from workflow.engines import EngineTraits, traits_of
 from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName
-from workflow.spec.expectations import Comparator
 from workflow.spec.models.deadlines import Deadlines
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
 from workflow.spec.models.stage_policies import Dialect, SpoolPlace

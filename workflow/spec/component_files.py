@@ -19,10 +19,11 @@ from workflow.spec.models.units import to_bytes, to_seconds
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
+from workflow.spec.written_conditions import to_condition
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
 from workflow.spec.yaml_tree.parse import read_yaml
 
-_TYPE = re.compile(r"(int|float|string|bool|duration|size|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
+_TYPE = re.compile(r"(int|float|string|bool|duration|size|condition|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
 _LISTABLE = ("int", "float", "string")
 
 
@@ -82,7 +83,7 @@ def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
     """(message, hint) for everything that is wrong with a parameter's declaration."""
     match = _TYPE.fullmatch(parameter.type)
     if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
-        kinds = "int, float, string, bool, duration, size, choice, file, output, int[3], float[], string[]"
+        kinds = "int, float, string, bool, duration, size, condition, choice, file, output, int[3], float[], string[]"
         hint = did_you_mean(parameter.type, kinds.split(", ")) or f"types: {kinds}"
         return [(f'unknown type "{parameter.type}"', hint)]
     if (parameter.type == "choice") != bool(parameter.choices):
@@ -132,6 +133,8 @@ def _annotation(parameter: Parameter) -> Any:
     elif kind == "size":
         limits = {"ge": parameter.min or 0, "le": parameter.max}
         item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
+    elif kind == "condition":
+        item = Annotated[str, BeforeValidator(_to_condition_text), Field(examples=["> 0.9"])]
     elif kind == "choice":
         item = Literal[tuple(parameter.choices or [])]
     else:
@@ -142,6 +145,11 @@ def _annotation(parameter: Parameter) -> Any:
         return list[item]
     in_schema = Field(json_schema_extra={"minItems": int(length), "maxItems": int(length)})
     return Annotated[list[item], AfterValidator(partial(_exactly, int(length))), in_schema]
+
+
+def _to_condition_text(given: Any) -> str:
+    """With its operator; "" is no condition, the default of some."""
+    return "" if given == "" else to_condition(given, "").text
 
 
 def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:

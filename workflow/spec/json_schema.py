@@ -11,11 +11,12 @@ from typing import Any
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import json_schema, known_components, load_component
 from workflow.spec.engine_presets import known_engines, load_engine
-from workflow.spec.expectations import OWN_KEY, condition_example
+from workflow.spec.expectations import OWN_KEY
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import PipelineParameter, PipelineSpec, StreamSpec
 from workflow.spec.pipeline_parameters import PARAMS
+from workflow.spec.written_conditions import condition_example
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "string": "string"}

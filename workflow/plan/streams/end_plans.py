@@ -146,6 +146,8 @@ def _to_end(
     deadlines: Deadlines,
 ) -> EndPlan:
     contract, handed_over = decided.contract, not stream.engine.traits.has_steps
+    # Nobody knows when the next step is one that is passed on.
+    is_rare = stream.writer is not None and bool(stream.writer.passes)
     has_config, pause_s = port.config is not None and not handed_over, decided.pause_s(port)
     relied = {} if contract is None else contract.writer if port.side == "write" else contract.readers[port.stage]
     return EndPlan(
@@ -156,7 +158,7 @@ def _to_end(
         parameters=parameters,
         path=decided.path,
         open_timeout_s=deadlines.start + pause_s,
-        step_timeout_s=None if deadlines.step is None or pause_s else deadlines.step * stream.every,
+        step_timeout_s=None if deadlines.step is None or pause_s or is_rare else deadlines.step * stream.every,
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=None if handed_over else port.dialect,

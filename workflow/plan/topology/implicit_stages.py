@@ -220,7 +220,7 @@ def _with_port(end: str, stream: str, loaded: Loaded) -> str:
 
 
 def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
-    """The streams with what follows from the stages that wf added.
+    """The streams with what follows from the stages that wf added, and from components that pass on steps.
 
     A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
     contract are compared as if nothing stood between them.
@@ -237,7 +237,21 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
             if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
                 passed = stream.writer._replace(variables=read.writer.variables)
                 found[stream.name] = stream._replace(writer=passed)
+    for _ in found:  # as many as can stand one after another
+        found = {name: _passed(stream, found) for name, stream in found.items()}
     return found
+
+
+def _passed(stream: JoinedStream, streams: Mapping[str, JoinedStream]) -> JoinedStream:
+    """A stream of which the writer passes on steps that it reads, with the variables of these."""
+    writer = stream.writer
+    if writer is None or not writer.passes:
+        return stream
+    ends = {(port.stage, port.name): each.writer for each in streams.values() for port in each.readers}
+    read = ends.get((writer.stage, writer.passes))
+    if read is None or read.variables is None:
+        return stream._replace(writer=writer._replace(variables=None))
+    return stream._replace(writer=writer._replace(variables={**read.variables, **(writer.variables or {})}))
 
 
 def _every(stream: str, pipeline: CompletePipeline) -> int:

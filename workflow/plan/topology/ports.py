@@ -23,7 +23,8 @@ class StagePort(NamedTuple):
 
     `variables` is None where nothing is known of the data: a port that takes anything, or a program that
     declares nothing. `implied` ports were not declared: they are named after their stream. `shares`: each rank
-    reads its share by the stream's strategy, `once` by one that gives every element to one rank.
+    reads its share by the stream's strategy, `once` by one that gives every element to one rank. `passes`: the
+    port of which some steps are written here.
     """
 
     stage: str
@@ -37,6 +38,7 @@ class StagePort(NamedTuple):
     many: bool = False
     implied: bool = False
     shares: Literal["once", "any"] | None = None
+    passes: str = ""
 
     @property
     def end(self) -> str:
@@ -81,6 +83,7 @@ def _ports(
             optional=port.optional,
             many=port.many,
             shares=port.shares,
+            passes=port.passes,
         )
         for name, port in declared.items()
     }

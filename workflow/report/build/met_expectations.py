@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from workflow.conditions import COMPARATORS
 from workflow.errors import EXIT_VIOLATED
 from workflow.plan.plan_model import ExpectationPlan
 from workflow.report.report_model import (
@@ -16,7 +17,6 @@ from workflow.report.report_model import (
     StreamPart,
 )
 from workflow.report_figures import OWN, RUN, STAGE, STREAM
-from workflow.spec.expectations import COMPARATORS
 
 
 def figures_of(report: Report) -> dict[str, float]:

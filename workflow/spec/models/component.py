@@ -15,9 +15,9 @@ from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
 class Parameter(Spec):
     """One parameter of a component.
 
-    `type` is `int`, `float`, `string`, `bool`, `duration`, `size`, `choice`, `file` (read; relative to
-    the pipeline file; must exist), `output` (written; relative to the run directory), or a list of one
-    of the first three: `int[3]` (exactly three) or `float[]` (any number).
+    `type` is `int`, `float`, `string`, `bool`, `duration`, `size`, `condition` (`> 0.9`), `choice`, `file` (read;
+    relative to the pipeline file; must exist), `output` (written; relative to the run directory), or a list of
+    one of the first three: `int[3]` (exactly three) or `float[]` (any number).
     """
 
     type: str
@@ -59,6 +59,10 @@ class Port(Spec):
     variables: dict[str, PortVariable] = Field({})
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"
+    )
+    passes: str = Field(
+        "",
+        description="the port of which some steps are written here, with their variables; perhaps none for long",
     )
     bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
     help: str = ""
