@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,14 @@ def looking_at(live: LiveRun, *argv: str) -> Iterator[Looking]:
         looking.process.communicate(timeout=TIMEOUT_S)
 
 
+def last_news(looking: Looking) -> dict[str, Any]:
+    """Ask, as a page does, until the run has ended."""
+    news = looking.news()
+    while not news["ended"]:
+        news = looking.news(news["version"])
+    return news
+
+
 def shown(looking: Looking) -> list[int]:
     """The steps that a page gets which has none."""
     model = looking.news().get("model")
@@ -91,11 +100,10 @@ def test_it_follows_the_run_and_writes_the_page_at_its_end(live: LiveRun, tmp_pa
         assert file["steps"] == [4]
         (column,) = file["views"][0]["columns"]
         assert (column["low"], column["high"]) == (min(shown(looking)), 4.0)
-        live.end()
-        news = looking.news(looking.news()["version"])
-        while not news["ended"]:
-            news = looking.news(news["version"])
-        assert news["ended"] == "run has ended: succeeded"
+        with ThreadPoolExecutor(1) as page:
+            last = page.submit(last_news, looking)
+            live.end()
+            assert last.result(TIMEOUT_S)["ended"] == "run has ended: succeeded"
         said = looking.end()
         assert looking.process.returncode == 0, said
     assert looking.head[0] == "  run: the newest steps of data\n"

@@ -76,6 +76,17 @@ def test_the_newest_step_stays_however_large_it_is() -> None:
     assert model(steps)["steps"] == [2]
 
 
+def test_what_small_streams_do_not_need_is_left_to_the_large_ones() -> None:
+    field, pdf, steps = Stream(100_000), Stream(100_000), page(100_000, "field", "pdf")
+    for number in range(60):
+        steps.add("field", field.step(number, float(number), V=(8, 8, 8)))
+        steps.add("pdf", pdf.step(number, float(number), energy=()))
+    kept = {name: len(stream.steps) for name, stream in steps.streams.items()}
+    assert kept["pdf"] == 60
+    assert 15 < kept["field"] < 60
+    assert sum(stream.nbytes for stream in steps.streams.values()) <= 100_000
+
+
 def test_there_are_no_more_steps_than_a_curve_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_steps, "MOST_STEPS", 5)
     stream, steps = Stream(10_000_000), page(10_000_000)

@@ -55,7 +55,7 @@ class LiveLook:
     def __enter__(self) -> LiveLook:
         self._open.callback(self._server.server_close)
         for stream in self._followed:
-            reading = self._open.enter_context(LiveReading(stream, self._limit // len(self._followed)))
+            reading = self._open.enter_context(LiveReading(stream, self._limit))
             self._threads.append(threading.Thread(target=self._take, args=[stream.name, reading], daemon=True))
         serving = threading.Thread(target=self._server.serve_forever, args=[0.1], daemon=True)
         for thread in (serving, *self._threads):

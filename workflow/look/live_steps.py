@@ -34,16 +34,15 @@ class PageVersion(NamedTuple):
 
 @dataclass
 class LiveStream:
-    """The steps of one stream, each with its count among those of all streams. At least the newest one is kept."""
+    """The steps of one stream, each with its count among those of all streams; `nbytes`: of them in the page."""
 
     name: str
     title: str
-    limit: int
 
     def __post_init__(self) -> None:
         self.drawn = DrawnStream()
         self.steps: deque[tuple[int, LiveStep]] = deque()
-        self._nbytes = 0
+        self.nbytes = 0
         self._bounds: dict[tuple[str, int], Bounds] = {}
 
     def _draw(self, drawn: DrawnStream) -> None:
@@ -53,21 +52,25 @@ class LiveStream:
         self.drawn = drawn
         self._bounds = {key: bounds for key, bounds in self._bounds.items() if key[0] in stay}
         kept = [(count, _only(step, stay)) for count, step in self.steps]
-        self.steps, self._nbytes = deque(kept), sum(step.nbytes for _, step in kept)
+        self.steps, self.nbytes = deque(kept), sum(step.nbytes for _, step in kept)
 
     def add(self, count: int, step: LiveStep) -> None:
-        """Take a step, and drop the oldest ones that do not fit any more."""
+        """Take a step."""
         if step.drawn is not None:
             self._draw(step.drawn)
         self.steps.append((count, step))
-        self._nbytes += step.nbytes
-        while len(self.steps) > MOST_STEPS or (self._nbytes > self.limit and len(self.steps) > 1):
-            self._nbytes -= self.steps.popleft()[1].nbytes
+        self.nbytes += step.nbytes
+        if len(self.steps) > MOST_STEPS:
+            self.drop_oldest()
         for name, columns in step.numbers.items():
             for number, each in enumerate(columns):
                 if each is not None:
                     # They grow and never shrink: colours of a picture that moves mean the same all the time.
                     self._bounds[name, number] = wider(self.bounds(name, number), each.bounds)
+
+    def drop_oldest(self) -> None:
+        """Drop a step. The limits of the colours stay."""
+        self.nbytes -= self.steps.popleft()[1].nbytes
 
     def bounds(self, view: str, column: int) -> Bounds:
         """Of the finite values of a column in all steps so far, those that were dropped included."""
@@ -123,12 +126,18 @@ class LiveSteps:
     def __init__(self, run: str, streams: Sequence[tuple[str, str]], limit: int) -> None:
         self.version = PageVersion(0, 0)
         self._run, self._limit = run, limit
-        self.streams = {name: LiveStream(name, title, limit // len(streams)) for name, title in streams}
+        self.streams = {name: LiveStream(name, title) for name, title in streams}
 
     def add(self, stream: str, step: LiveStep) -> None:
-        """See `LiveStream.add`."""
+        """Take a step, and drop the oldest ones that do not fit any more."""
         self.version = PageVersion(self.version.drawn + (step.drawn is not None), self.version.step + 1)
         self.streams[stream].add(self.version.step, step)
+        # What small streams do not need is left to the large ones. The newest step of each stays.
+        while sum(each.nbytes for each in self.streams.values()) > self._limit:
+            largest = max(self.streams.values(), key=lambda each: each.nbytes * (len(each.steps) > 1))
+            if len(largest.steps) < 2:
+                break
+            largest.drop_oldest()
 
     def files(self) -> list[FileView]:
         """The streams of which there is something to draw."""
