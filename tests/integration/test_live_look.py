@@ -100,8 +100,8 @@ def test_it_follows_the_run_and_writes_the_page_at_its_end(live: LiveRun, tmp_pa
         assert file["steps"] == [4]
         (column,) = file["views"][0]["columns"]
         assert (column["low"], column["high"]) == (min(shown(looking)), 4.0)
-        with ThreadPoolExecutor(1) as page:
-            last = page.submit(last_news, looking)
+        with ThreadPoolExecutor(1) as asking:
+            last = asking.submit(last_news, looking)
             live.end()
             assert last.result(TIMEOUT_S)["ended"] == "run has ended: succeeded"
         said = looking.end()

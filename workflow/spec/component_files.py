@@ -134,7 +134,7 @@ def _annotation(parameter: Parameter) -> Any:
         limits = {"ge": parameter.min or 0, "le": parameter.max}
         item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
     elif kind == "condition":
-        item = Annotated[str, BeforeValidator(_to_condition_text), Field(examples=["> 0.9"])]
+        item = Annotated[str, BeforeValidator(_to_condition_text), _or_text("number", {}, "> 0.9")]
     elif kind == "choice":
         item = Literal[tuple(parameter.choices or [])]
     else:
