@@ -36,7 +36,7 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
 # Of the faults those that wait for conditions share it.
-FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles
+FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows
 ALONE := $(filter-out $(FAULTS:%=tests/faults/test_%.py),$(sort $(wildcard tests/faults/test_*.py))) tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 

@@ -14,8 +14,8 @@ from typing import Any
 
 LINE = 100
 SECTIONS = {"Args:": "Arguments", "Raises:": "Raises", "Returns:": "Returns"}
-# Of tuples; and what only the reader and the step call.
-NOT_CALLED = ("count", "index", "finish", "break_step", "steps_begun")
+# Of tuples; and what only the reader, the step and the window call.
+NOT_CALLED = ("count", "index", "finish", "break_step", "steps_begun", "carry")
 Documented = Sequence[tuple[str, Sequence[tuple[str, Any]]]]
 
 
@@ -209,7 +209,7 @@ def stage_page(made: str) -> str:
 
     groups = [
         ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "follow")),
-        ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
+        ("Read", named(stage, "Reader", "Step", "Window", "Piece", "Info")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),

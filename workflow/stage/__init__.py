@@ -23,6 +23,7 @@ from workflow.stage.api.reader import Reader, in_step
 from workflow.stage.api.state import State, once
 from workflow.stage.api.step import Piece, Step
 from workflow.stage.api.stopping import stop_requested
+from workflow.stage.api.window import Window
 from workflow.stage.api.writer import Writer
 from workflow.stage.ranks import block, block_of, communicator, grid, rank, size
 from workflow.stage.settings import is_joined
@@ -41,7 +42,7 @@ from workflow.stage.variables import Array, Info
 
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
-    "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block",
-    "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once", "open_reader", "open_writer",
+    "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps", "Window", "Writer",
+    "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once", "open_reader", "open_writer",
     "open_writers", "rank", "size", "stop_requested",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.api.stopping import end_if_requested
+from workflow.stage.api.window import Wanted, Window, Windows
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
@@ -21,6 +22,8 @@ from workflow.stage.uncaught_errors import note_early_exit
 from workflow.stage.variables import SAMPLES, Array, Selection, check_contract
 
 if TYPE_CHECKING:
+    import xarray
+
     from workflow.stage.compressed_variables import Comparer
 
 
@@ -127,6 +130,40 @@ class Reader:
         """End the current step now, so that the writer need not keep it until the next step is requested."""
         if self._step is not None:
             self._finish_step()
+
+    def window(self, length: int, wanted: Wanted) -> Iterator[Window]:
+        """Iterate over the last `length` steps as one array, each time a step has come. Iterate on all ranks.
+
+        >>> for window in field.window(5, "V"):
+        ...     with out.step():
+        ...         out.write("mean", window.read("V").mean(axis=0))
+
+        `wanted`: a name, or names; or name → (start, count), a function of the variable's shape that returns these, or
+        None for the whole variable. At the beginning of the stream the windows are shorter. A variable is read and
+        kept once in each step.
+
+        A second attempt of the stage goes on with the windows of an undisturbed run. What is kept is saved by the
+        `State` of the program, where it has created one before the loop, or else by itself.
+
+        Raises what the loop over the steps and `Step.read` raise; ValueError for no variable or no step, StageError
+        when a variable changes its shape, or is text.
+        """
+        return Windows(self, length, wanted)
+
+    def to_xarray(self, wanted: str | Iterable[str], steps: int | None = None) -> xarray.Dataset:
+        """Read variables of the next `steps` steps, by default of all that come, as a dataset of xarray.
+
+        Its first axis is `step`, with the numbers of the steps; the others are those of `Step.axes`. Units and labels
+        are attributes. All is read into memory: `dataset.chunk(step=1)` makes Dask arrays of it, where Dask is
+        installed. For notebooks, on one rank.
+
+        >>> stage.open_reader(path="runs/latest/pdf.bp").to_xarray(["pdf", "mean"])["mean"].plot()
+
+        Raises StageError when xarray is not installed, the stream has no step, or a variable changes its shape.
+        """
+        from workflow.stage.api.labelled_arrays import read_dataset  # only programs that use xarray pay for it
+
+        return read_dataset(self, self.name, [wanted] if isinstance(wanted, str) else wanted, steps)
 
     def _fetch(self, wanted: list[Selection]) -> list[Array]:
         """What `Step` reads through: counts the time as I/O, and raises StreamFailed when the writer dies."""
