@@ -213,6 +213,7 @@ def stage_page(made: str) -> str:
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),
+        ("Training", named(stage, "Reservoir")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps",
