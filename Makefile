@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -33,6 +33,17 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	@echo "LAMMPS opens its stream after some seconds, then 41 steps follow; the whole takes half a minute to a few minutes"
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
 	@echo "to use wf: . $(BIN)/activate"
+
+# PyTorch is large: an environment of its own, with the tests of what needs it.
+$(VENV)-train/ready: pyproject.toml constraints.txt
+	test -x $(VENV)-train/bin/python || $(PYTHON) -m venv $(VENV)-train
+	@echo "installing PyTorch into $(VENV)-train: some GB where its wheel brings CUDA"
+	$(VENV)-train/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[laptop,xarray,train]' dask pytest pytest-rerunfailures pytest-timeout pytest-xdist
+	@touch $@
+
+demo-train: $(VENV)-train/ready  ## install PyTorch into .venv-train, run example 05 with it, and the tests that need it
+	$(VENV)-train/bin/wf run examples/05-train-from-stream/pipeline.yaml --profile torch
+	$(VENV)-train/bin/python -m pytest tests/optional
 
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
 # Of the faults those that wait for conditions share it.
@@ -124,4 +135,4 @@ docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; w
 	@echo "the site: $(CURDIR)/build/site/index.html"
 
 clean:           ## remove what make made
-	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers $(VENV)-train dist build .mypy_cache .ruff_cache .pytest_cache

@@ -118,6 +118,27 @@ def test_a_dataset_of_xarray_is_made_as_written(tmp_path: Path, monkeypatch: pyt
     assert eval(last, found).tolist() == [0.0, 1.0, 2.0]
 
 
+def test_a_training_goes_on_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/how-to/train.md", "python", "program: train.py")
+    (pipeline,) = blocks("docs/how-to/train.md", "yaml", "pipeline")
+    crash = "        if window.step.index == 30 and not Path('../crashed').exists():\n"
+    crash += "            Path('../crashed').touch()\n            os._exit(1)\n"
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    found = []
+    for name, text in (("whole", program), ("run", program + crash)):
+        (tmp_path / "train.py").write_text(f"import os\nfrom pathlib import Path\n{text}")
+        report = run_pipeline("pipeline.yaml", run_dir=name, sets=["oversubscribe=true"])
+        assert report.run.state == "succeeded", report.run.reason
+        with open_reader(path=str(tmp_path / name / "training.bp")) as archive:
+            found.append([(float(step.read("loss")), step.read("weights").tolist()) for step in archive])
+    assert len(report.restarts) == 1
+    assert found[0] == found[1]
+    assert len(found[0]) == 50 - 7
+    losses = [loss for loss, _ in found[0]]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) / 3
+
+
 def test_a_running_mean_goes_on_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = "docs/how-to/go-on-after-a-failure.md"

@@ -20,6 +20,7 @@ FEWER_STEPS = {
     "00-starter": ["--set", "stages.sim.with.steps=6000"],
     "01-shock-diffraction": ["--set", "stages.md.with.run_steps=500"],
     "02-gray-scott": ["--set", "stages.simulation.with.steps=1000"],
+    "05-train-from-stream": ["--set", "stages.simulation.with.steps=800"],
 }
 
 

@@ -45,15 +45,6 @@ def test_a_window_is_a_dataset(path: Path) -> None:
     np.testing.assert_array_equal(last["V"].sel(step=4), np.full((2, 3), 4.0))
 
 
-def test_it_becomes_an_array_of_dask(path: Path) -> None:
-    pytest.importorskip("xarray", reason="needs xarray")
-    pytest.importorskip("dask", reason="needs Dask, which is in no extra of wf")
-    with stage.open_reader(path=path) as reader:
-        lazy = reader.to_xarray("V").chunk(step=1)["V"]
-    assert lazy.chunks is not None and lazy.chunks[0] == (1,) * 6
-    assert float(lazy.mean().compute()) == 2.5
-
-
 def test_what_cannot_be_one_array_is_refused(path: Path) -> None:
     pytest.importorskip("xarray", reason="needs xarray")
     with stage.open_reader(path=path) as reader:
