@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.pipelines import Done, run
+from tests.support.resumed_runs import first_step, wf
 from workflow.compare.compare_runs import compare_runs
 from workflow.stage import open_reader
 
@@ -52,7 +53,7 @@ stages:
     ranks: {ranks}
     reads: {{field: {{}}}}
     writes: {{result: {{}}}}
-    on_failure: {{do: restart, times: 5, backoff: 0.1 s}}
+    {work}
   keep: {{component: archive, with: {{path: kept.bp}}}}
 streams:
   field: {{from: sim, to: work, via: {first}}}
@@ -66,18 +67,23 @@ WAYS = {
     # Nothing is kept: the simulation is started again as well.
     "sst then sst": ("sst", "sst"),
 }
+RULE = "on_failure: {do: restart, times: 5, backoff: 0.1 s}"
 
 
-def go(folder: Path, way: str, *at: int, mode: str = "none", ranks: int = 1, name: str = "run") -> Done:
+def go(
+    folder: Path, way: str, *at: int, mode: str = "none", ranks: int = 1, name: str = "run", saves: bool = False
+) -> Done:
+    """The run. `saves`: it is not started again, but its states are saved for a part that goes on."""
     (folder / "work.py").write_text(PROGRAM)
     first, second = WAYS[way]
-    sim = "on_failure: {do: restart, backoff: 0.1 s}" if first == "sst" else ""
+    work = "checkpoint: {every: 1 ms}" if saves else RULE
+    sim = work if first == "sst" else ""
     text = PIPELINE.format(
         folder=folder, last=STEPS - 1, mode=mode, at=", ".join(map(str, at)), ranks=ranks, first=first, second=second,
-        name=name, sim=sim,
+        name=name, sim=sim, work=work,
     )  # fmt: skip
     done = run(folder, text.replace(", ]", "]"), name=name)
-    assert done.code == 0, done.said
+    assert done.code == (1 if saves else 0), done.said
     return done
 
 
@@ -106,6 +112,17 @@ def test_killed_in_the_first_windows_and_several_times(tmp_path: Path) -> None:
 
 def test_each_rank_has_its_block(tmp_path: Path) -> None:
     assert_whole(tmp_path, go(tmp_path, "live then live", 13, ranks=2))
+
+
+@pytest.mark.parametrize("mode", ["none", "own"])
+@pytest.mark.parametrize("way", ["live then live", "sst then sst"])
+def test_a_part_that_goes_on_has_the_windows_of_one_run(way: str, mode: str, tmp_path: Path) -> None:
+    first = go(tmp_path, way, 13, mode=mode, saves=True)
+    code, said = wf(tmp_path, "resume", str(first.folder), "--run-dir", str(tmp_path / "part2"))
+    assert code == 0, said
+    done = Done(code, said, tmp_path / "part2")
+    assert first_step(done, "work") > 0
+    assert_whole(tmp_path, done, mode, failures=0)
 
 
 def test_a_window_of_its_own_is_saved_as_often_as_it_is_new(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.pipelines import Done
-from tests.support.training_runs import EXAMPLE, last_error, reports, train
+from tests.support.training_runs import EXAMPLE, last_error, reports, train, train_in_parts
 from workflow.compare.compare_runs import compare_runs
 
 SHORTER = ("--set", "stages.simulation.with.steps=1500")
@@ -34,9 +34,12 @@ def test_the_loss_falls_and_the_error_is_that_of_steps_not_trained_with(whole: D
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("via", ["sst", "bp5"])
-def test_after_a_kill_it_is_the_same_network(via: str, whole: Done, tmp_path: Path) -> None:
-    again = train(tmp_path / "again", *SHORTER, "--via", via, kills=2 if via == "sst" else 1)
+@pytest.mark.parametrize("way", ["sst", "bp5", "in parts"])
+def test_after_a_kill_it_is_the_same_network(way: str, whole: Done, tmp_path: Path) -> None:
+    if way == "in parts":
+        again = train_in_parts(tmp_path / "again", *SHORTER)
+    else:
+        again = train(tmp_path / "again", *SHORTER, "--via", way, kills=2 if way == "sst" else 1)
     found = compare_runs(whole.folder / "training.bp", again.folder / "training.bp")
     assert found.identical, found
     assert last_error(again) == last_error(whole)

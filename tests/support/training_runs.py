@@ -36,6 +36,24 @@ def train(folder: Path, *options: str, kills: int = 0) -> Done:
     return done
 
 
+def train_in_parts(folder: Path, *options: str) -> Done:
+    """Run it, kill all its processes and its supervisor after four reports, and let it go on by `wf resume`."""
+    shutil.copytree(EXAMPLE, folder)
+    run = HurtRun(folder, "")
+    run.options = [*options, "--set", "oversubscribe=true"]
+
+    def kill(run_dir: Path, pid: int) -> None:
+        log = run_dir / "stages/training/stdout.log"
+        wait_until(lambda: log.exists() and len(reports(log)) >= 4, "four reports")
+        run.end_all(run_dir, pid)
+
+    run.go(kill)
+    run.options = []
+    done = run.go()
+    assert done.code == 0, done.said
+    return done
+
+
 def reports(log: Path) -> list[tuple[int, float, float]]:
     """(time step, loss, error) of each report."""
     return [(int(step), float(loss), float(error)) for step, loss, error in _LINE.findall(log.read_text())]
