@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workflow.installation import install_command
 from workflow.stage.api.step import Step
-from workflow.stage.stage_errors import StageError
+from workflow.stage.stage_errors import StageError, StepRemoved
 from workflow.stage.variables import Array, Info
 
 if TYPE_CHECKING:
     import xarray
 
+# Variable → the names of its axes, and its attributes.
+Described = Mapping[str, tuple[tuple[str, ...], dict[str, str]]]
+
 
 def read_dataset(steps: Iterator[Step], stream: str, names: Iterable[str], number: int | None) -> xarray.Dataset:
     """The next `number` steps of a stream, by default all that come. See `Reader.to_xarray`."""
     _check_installed()
+    if number is not None and number < 1:
+        raise ValueError(f"an array has at least one step, not {number}")
     values: dict[str, list[Array]] = {name: [] for name in names}
     infos: dict[str, Info] = {}
     numbers: list[int] = []
-    last: Step | None = None
-    described: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
-    for last in islice(steps, number):
+    described: Described = {}
+    while number is None or len(numbers) < number:
+        if (step := next(steps, None)) is None:
+            break
         for name in values:
-            info = last.info(name)
+            info = step.info(name)
             if infos.setdefault(name, info) != info:
                 raise StageError(
-                    f"stream {stream}: {name} has shape {info.shape} in step {last.index}, but {infos[name].shape} in "
+                    f"stream {stream}: {name} has shape {info.shape} in step {step.index}, but {infos[name].shape} in "
                     "the steps before: it cannot be one array"
                 )
-        for name, array in last.read_many([*values]).items():
+        try:
+            found = step.read_many([*values])
+        except StepRemoved:
+            continue
+        for name, array in found.items():
             values[name].append(array)
-        described = {name: _described(last, name) for name in values}
-        numbers.append(last.index)
-    if last is None:
+        described = {name: _described(step, name) for name in values}
+        numbers.append(step.index)
+    if not numbers:
         raise StageError(f"stream {stream}: it has no steps that could be an array")
     return _dataset(numbers, {name: np.stack(arrays) for name, arrays in values.items()}, described)
 
@@ -54,11 +63,7 @@ def _described(step: Step, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
     return step.axes(name), {key: text for key, text in attributes.items() if text}
 
 
-def _dataset(
-    numbers: Sequence[int],
-    values: Mapping[str, Array],
-    described: Mapping[str, tuple[tuple[str, ...], dict[str, str]]],
-) -> xarray.Dataset:
+def _dataset(numbers: Sequence[int], values: Mapping[str, Array], described: Described) -> xarray.Dataset:
     import xarray
 
     variables = {name: (("step", *described[name][0]), array, described[name][1]) for name, array in values.items()}

@@ -159,7 +159,8 @@ class Reader:
 
         >>> stage.open_reader(path="runs/latest/pdf.bp").to_xarray(["pdf", "mean"])["mean"].plot()
 
-        Raises StageError when xarray is not installed, the stream has no step, or a variable changes its shape.
+        Raises StageError when xarray is not installed, the stream has no step, or a variable changes its shape;
+        ValueError for less than one step.
         """
         from workflow.stage.api.labelled_arrays import read_dataset  # only programs that use xarray pay for it
 
