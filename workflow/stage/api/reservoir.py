@@ -2,8 +2,8 @@
 
 Algorithm R: J. S. Vitter, Random sampling with a reservoir, ACM Transactions on Mathematical Software 11 (1985) 37–57,
 doi:10.1145/3147.3165. Trainings that read streams have such a buffer, with a watermark, in Melissa: L. Meyer et al.,
-High Throughput Training of Deep Surrogates from Large Ensemble Runs, SC 2023, doi:10.1145/3581784.3607083. Theirs keeps
-each sample until it has been drawn once, and lets the simulations wait; this one never waits.
+High Throughput Training of Deep Surrogates from Large Ensemble Runs, 2023, arXiv:2309.16743. Theirs replaces samples
+that have been drawn before others, and may let the simulations wait for that; this one never waits.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ class State(dict[str, Any]):
 
         Returns those of the state that was taken, empty where it has none of them; None where none was taken.
         """
-        self._carried[name] = values
+        if self.saves:
+            self._carried[name] = values
         if self._found is None:
             return None
         prefix = f"{_WINDOW}{name} "
