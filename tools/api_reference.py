@@ -213,6 +213,7 @@ def stage_page(made: str) -> str:
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),
+        ("Values that change while it runs", named(stage, "steered", "steer")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps",

@@ -95,6 +95,18 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageSilent(T, "md", T - 600, "saxs waits for md"),
         "warning: no step for 10 min 00 s: saxs waits for md",
     ),
+    (
+        seen.SteeringAsked(T, "1", "md", {"feed": 0.04, "on": True}, "ada@n1", 400),
+        "md: ada@n1 asks for feed=0.04, on=true at step 400",
+    ),
+    (
+        seen.StageSteered(T, "1", "md", 57, {"feed": 0.03}, {"feed": 0.04}, "stage saxs"),
+        "md: feed 0.03 → 0.04 from step 57 on, by stage saxs",
+    ),
+    (
+        seen.SteeringRefused(T, "1", "md", {"feed": 9.0}, "ada@n1", "step 3 has passed"),
+        "md: refuses feed=9.0, asked for by ada@n1: step 3 has passed",
+    ),
     (decided.CheckpointRequested(T, "md"), "md: is asked for a checkpoint"),
     (
         decided.RestartDecided(T, "saxs", ["saxs", "keep"], "ended with exit code 1", 5, T + 2),

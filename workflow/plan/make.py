@@ -120,7 +120,8 @@ def make_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
             plan_launch(stage, placements[name], group_of.get(name), python, site, notes), restarts.get(name),
             why_from_start(stage, joined.values(), {each for rule in restarts.values() for each in rule.stages}),
-            values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
+            values=values, changes=loaded.changes.get(name, ()), keep_freed=keep_freed, site=site, origins=origins,
+            notes=notes,
         )
         for name, stage in declared.items()
     ]  # fmt: skip

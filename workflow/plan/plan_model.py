@@ -253,10 +253,40 @@ class CheckpointPlan(PlanPart):
         return max(0, written - 1) if self.again and number % self.every == 0 else written
 
 
+class SteerPlan(PlanPart):
+    """A value of a stage that can be changed while it runs."""
+
+    rare: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "choices", "unit", "file", "around", "signal")
+    type: Literal["int", "float", "bool", "string"]
+    value: Scalar = Field(description="at the start")
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: list[Scalar] = []
+    unit: str = ""
+    file: str = Field("", description="of a program without workflow.stage: the file in which it finds the value")
+    around: list[str] = Field([], description="the text of that file: between these pieces stands the value")
+    signal: str = Field("", description="what the program gets when the file has been replaced, `USR1`; empty: nothing")
+
+
+# Who has asked for a change that stands in the pipeline file.
+FROM_FILE = "the pipeline file"
+
+
+class ChangePlan(PlanPart):
+    """New values of a stage that are known before the start, from the pipeline file or from an earlier run."""
+
+    id: str
+    values: dict[str, Scalar]
+    step: int | None = Field(description="the first step that is computed with them; None: nobody knows")
+    by: str = Field(description="who has asked for it")
+
+
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
-    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart", "checkpoint", "from_start", "kept_files")
+    rare: ClassVar[tuple[str, ...]] = (
+        "secrets", "restart", "checkpoint", "from_start", "kept_files", "steer", "changes",
+    )  # fmt: skip
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -303,6 +333,8 @@ class StagePlan(PlanPart):
         {},
         description="BP5 file that its component writes → of how many steps that it reads it writes one",
     )
+    steer: dict[str, SteerPlan] = Field({}, description="values that can be changed while it runs, by name")
+    changes: list[ChangePlan] = Field([], description="changes of them that are known, in the order of their steps")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

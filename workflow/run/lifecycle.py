@@ -22,6 +22,7 @@ from workflow.run.state.events import (
     Requested,
     RunStarted,
     StageStarted,
+    SteeringAsked,
     StreamOpened,
     StreamOpening,
 )
@@ -38,6 +39,7 @@ from workflow.run.state.lifecycle_events import (
 )
 from workflow.run.state.reducer import fold, with_stage
 from workflow.run.state.run_state import RunState
+from workflow.run.steering_requests import pass_values
 from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.verdict.broken_streams import can_be_read_again, losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
@@ -78,6 +80,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             decisions.decide(StopRequested(decisions.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
             _take_request(decisions, event)
+        if isinstance(event, SteeringAsked):
+            pass_values(decisions, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
             decisions.actions.append(SignalStages((event.stage,), signal.SIGTERM))
     _check_nodes(decisions, events)

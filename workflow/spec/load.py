@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
@@ -20,6 +20,9 @@ from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, ov
 from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
+
+if TYPE_CHECKING:
+    from workflow.formats.steering_files import ValueChange
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -53,6 +56,8 @@ class Loaded:
     """What does not keep it from running."""
     python: str = ""
     """The Python that executes components, absolute; empty: that of wf."""
+    changes: Mapping[str, Sequence[ValueChange]] = field(default_factory=dict)
+    """Stage → what was changed of it while an earlier run went on, which is repeated."""
 
 
 def load_pipeline(

@@ -21,6 +21,7 @@ from workflow.distribution.boxes import Shape
 from workflow.stage.api.open_streams import follow, open_reader, open_writer, open_writers
 from workflow.stage.api.reader import Reader, in_step
 from workflow.stage.api.state import State, once
+from workflow.stage.api.steered_values import steer, steered
 from workflow.stage.api.step import Piece, Step
 from workflow.stage.api.stopping import stop_requested
 from workflow.stage.api.writer import Writer
@@ -43,5 +44,5 @@ __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
     "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block",
     "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once", "open_reader", "open_writer",
-    "open_writers", "rank", "size", "stop_requested",
+    "open_writers", "rank", "size", "steer", "steered", "stop_requested",
 ]  # fmt: skip

@@ -187,6 +187,8 @@ class RunState:
     attempts: tuple[StagesRestarted, ...] = ()  # all that have begun, but the first ones
     spool_first: Mapping[str, int] = field(default_factory=dict)  # stream → the first step that its spool still has
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)  # stage → steps of what it reads
+    # Stage → the values that it was given while it runs, by name; without those that the pipeline file changes.
+    steered: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict)
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them

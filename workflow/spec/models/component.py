@@ -11,6 +11,9 @@ from pydantic import Field, model_validator
 
 from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
 
+# Types of parameters that can be changed while a program runs.
+STEERABLE = ("int", "float", "bool", "string", "choice")
+
 
 class Parameter(Spec):
     """One parameter of a component.
@@ -110,6 +113,9 @@ class Component(Spec):
         "anew",
     )
     parameters: dict[str, Parameter] = Field({})
+    steer: list[str] = Field(
+        [], description="the parameters that can be changed while it runs: its program asks for them by `stage.steered`"
+    )
     file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field({})
     writes: dict[Name, Port] = Field({})
@@ -118,6 +124,14 @@ class Component(Spec):
     def _restart_of_what_accumulates(self) -> Component:
         if self.restart_from is not None and self.state != "accumulates":
             raise ValueError("restart_from: only for components that accumulate; add `state: accumulates`")
+        return self
+
+    @model_validator(mode="after")
+    def _steerable(self) -> Component:
+        for name in self.steer:
+            if name not in self.parameters or self.parameters[name].type not in STEERABLE:
+                kinds = ", ".join(STEERABLE)
+                raise ValueError(f"steer: no parameter {name} of type {kinds}; name one that there is")
         return self
 
     @model_validator(mode="after")

@@ -25,6 +25,7 @@ from workflow.spec.models.stage_policies import (
     OrShort,
     Spool,
     SpoolOrWord,
+    SteeredValue,
     dialect_of,
 )
 from workflow.spec.models.units import Scalar as Scalar
@@ -259,6 +260,12 @@ class StageSpec(Spec):
         "stage that saves its state does so only for `on_failure: restart`)",
     )
 
+    steer: dict[Name, SteeredValue] = Field(
+        {},
+        description="values that can be changed while the stage runs, by name: `wf set RUN stages.STAGE.steer.NAME=…`; "
+        "of a component those that its component.yaml names can, and need not stand here",
+    )
+
     @property
     def uses_stage(self) -> bool:
         """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
@@ -287,6 +294,28 @@ class StageSpec(Spec):
             )
         if self.checkpoint is not None and not self.uses_stage and self.checkpoint.files is None:
             raise ValueError("the program is no workflow.stage program; add `files`, `outputs` and `command`")
+        return self
+
+    @model_validator(mode="after")
+    def _steerable(self) -> StageSpec:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        for name, each in self.steer.items():
+            if self.component is not None and each.model_fields_set - {"at"}:
+                raise ValueError(
+                    f"steer.{name}: value, bounds and unit are those of the component's parameter; keep `at` only"
+                )
+            if self.component is None and each.value is None:
+                raise ValueError(f"steer.{name}: its value at the start is missing; add `value: 0.03`")
+            if self.component is None and self.uses_stage and each.file is not None:
+                raise ValueError(f"steer.{name}: file is for programs without workflow.stage; use `stage.steered`")
+            if self.component is None and not self.uses_stage and each.file is None:
+                raise ValueError(
+                    f"steer.{name}: the program is no workflow.stage program; name the file that it reads: "
+                    "`file: control.txt`"
+                )
+        files = [each.file for each in self.steer.values() if each.file is not None]
+        if twice := next((each for each in files if files.count(each) > 1), None):
+            raise ValueError(f"steer: two values would be written to {twice}; give each a file of its own")
         return self
 
 

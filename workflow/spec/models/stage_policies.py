@@ -351,6 +351,61 @@ class Checkpoint(Spec):
         return self
 
 
+class SteeredAt(Spec):
+    """A change of a value that is known before the start."""
+
+    step: int = Field(ge=0, description="the first step of the stage that is computed with it, counted from 0")
+    value: Scalar = Field(description="the value from then on")
+
+
+class SteeredValue(Spec):
+    """A value of a stage that can be changed while it runs, by `wf set`, a notebook or another stage."""
+
+    value: Scalar | None = Field(
+        None,
+        description="at the start; a value that replaces it must have the same type. Of a component: its parameter",
+    )
+    minimum: int | float | None = Field(None, description="least value allowed, of a number")
+    maximum: int | float | None = Field(None, description="largest value allowed, of a number")
+    unit: str = Field("", examples=["m/s"], description="of the value, for people")
+    at: list[SteeredAt] = Field([], description="changes that are known before the start: `[{step: 400, value: 0.04}]`")
+    file: str | None = Field(
+        None,
+        examples=["control.txt"],
+        description="of a program without workflow.stage: the file in the directory of the stage in which it finds the "
+        "value; it is there from the start, and replaced as a whole",
+    )
+    text: str = Field(
+        "${{ steer.value }}\n",
+        examples=["feed = ${{ steer.value }}\n"],
+        description="with `file`: what is written there, with `${{ steer.value }}` where the value belongs",
+    )
+    signal: CheckpointSignal | None = Field(
+        None, description="with `file`: the signal that the program gets when the file has been replaced"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> SteeredValue:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if self.value is not None and not is_number and (self.minimum, self.maximum) != (None, None):
+            raise ValueError("only numbers have bounds; remove minimum and maximum")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
+        if self.file is None and (self.signal is not None or "text" in self.model_fields_set):
+            raise ValueError("file is missing; name the file that the program reads: `file: control.txt`")
+        if self.file is not None and (self.file.startswith(("/", "..")) or not self.file):
+            raise ValueError(
+                f"`{self.file}` must be a path in the directory of the stage; for example `file: control.txt`"
+            )
+        if self.file is not None and self.at:
+            raise ValueError(
+                "a program that reads a file takes a value at some step, nobody knows which; remove `at`, or change "
+                "the value by `wf set` while it runs"
+            )
+        return self
+
+
 # Dialects: the formats in which wf passes engines to programs of the user, and the file names that imply them.
 
 Dialect = Literal["adios2.xml", "adios2.yaml", "openpmd.json", "openpmd.toml", "env", "warpx", "picongpu"]
