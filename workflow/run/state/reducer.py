@@ -308,7 +308,7 @@ class _Draft:
             self._changes["ended_steps"] = (*self.get("ended_steps"), event)[:KEPT_WORDS]
 
     def change_stage(self, name: str, **changes: Any) -> None:
-        """ValueChange some fields of one stage."""
+        """Change some fields of one stage."""
         before = self.stages.get(name)
         if before is None:
             return
