@@ -24,12 +24,18 @@ def value_mistake(declared: SteerPlan, name: str, value: Any) -> tuple[str, str]
     unit = f" ({declared.unit})" if declared.unit else ""
     example = f"for example `{name}={scalar_text(declared.value)}`"
     kind = type_name(value) if isinstance(value, bool | int | float | str) else ""
+    if (kind, declared.type) == ("float", "int"):
+        hint = f"for a value that takes fractions declare the one at the start as `{float(declared.value)}`"
+        return f"{name}: expected a whole number, got {value}", hint
     if kind != declared.type and (kind, declared.type) != ("int", "float"):
         return f"{name}: expected {_KINDS[declared.type]}, got {_shown(value)}", example
     if isinstance(value, float) and not math.isfinite(value):
         return f"{name}: expected a finite number, got {value}", example
     if declared.choices and value not in declared.choices:
-        return f"{name}: expected one of {listing([str(each) for each in declared.choices])}, got {_shown(value)}", ""
+        return (
+            f"{name}: expected one of {listing([str(each) for each in declared.choices])}, got {_shown(value)}",
+            example,
+        )
     bounds = _bounds_text(declared)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if declared.minimum is not None and value < declared.minimum:

@@ -400,8 +400,8 @@ class SteeredValue(Spec):
             )
         if self.file is not None and self.at:
             raise ValueError(
-                "a program that reads a file takes a value at some step, nobody knows which; remove `at`, or change "
-                "the value by `wf set` while it runs"
+                "a program that reads a file takes a value at a step that only it knows; remove `at`, and change the "
+                "value by `wf set` while it runs"
             )
         return self
 
