@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,9 +43,12 @@ def values(file: Path) -> list[np.ndarray]:
         return list(reader.read("V", step_selection=[0, STEPS]).reshape(STEPS, -1))
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
-def test_the_same_change_at_the_same_step_gives_the_same_bits(ranks: int, steered: Make, tmp_path: Path) -> None:
-    live = steered(ranks=ranks).held()
+@pytest.mark.parametrize(("ranks", "adios2"), [(1, "serial"), (4, "serial"), (4, "mpi")])
+def test_the_same_change_at_the_same_step_gives_the_same_bits(
+    ranks: int, adios2: str, steered: Make, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    python = request.getfixturevalue("mpi_python") if adios2 == "mpi" else sys.executable
+    live = steered(ranks=ranks, python=python).held()
     said = live.set("stages.sim.steer.F=0.04", "stages.sim.steer.k=0.061", "--at-step", "20")
     assert (said.code, said.said) == (0, "sim: F, k will be taken at step 20; `wf status run` shows when it was\n")
     done = live.go()
@@ -134,8 +138,12 @@ def test_from_a_notebook(steered: Make) -> None:
         joined.set("sim", F=True)
     with pytest.raises(RunError, match="no value of sim is given"):
         joined.set("sim")
+    with pytest.raises(RunError, match="at_step: expected the number of a step, counted from 0, got '4'"):
+        joined.set("sim", F=0.04, at_step="4")
     done = live.go()
     assert taken(done.folder) == [(20, {"F": 0.04})]
+    said, _ = live.wf("plan", "pipeline.yaml", "--reuse", "run").communicate(timeout=TIMEOUT_S)
+    assert "was steered" in said, "what it has written is not what the pipeline file says"
 
 
 REFUSED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,15 +54,18 @@ streams:
 class SteeredRun:
     """A run whose simulation has written a few steps, and waits."""
 
-    def __init__(self, folder: Path, *, ranks: int = 1, more: str = "", steer: str = "pass", text: str = "") -> None:
-        self.folder, self.home = folder / "run", folder
+    def __init__(
+        self, folder: Path, *, ranks: int = 1, more: str = "", steer: str = "pass", text: str = "",
+        python: str = sys.executable,
+    ) -> None:  # fmt: skip
+        self.folder, self.home, self.python = folder / "run", folder, python
         folder.mkdir(exist_ok=True)
         (folder / "hold.py").write_text(HOLD.replace("STEER", steer))
         (folder / "pipeline.yaml").write_text(text or PIPELINE.format(ranks=ranks, more=more))
         self.process = self.wf("run", "pipeline.yaml", "--run-dir", "run", "-q")
 
     def wf(self, *argv: str) -> subprocess.Popen[str]:
-        return start(self.home, "-m", "workflow.cli", *argv)
+        return start(self.home, "-m", "workflow.cli", *argv, python=self.python)
 
     def held(self, at: int = HELD[0]) -> SteeredRun:
         """Wait until it is held; before the steps of HELD after the first one it is let on."""

@@ -257,6 +257,8 @@ def show_component(component: Component, console: Console | PlainOutput | None =
     say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
     if component.needs:
         say(console, f"  needs the Python modules {', '.join(component.needs)}")
+    if component.steer:
+        say(console, f"  can be changed while it runs: {', '.join(component.steer)}")
     for title, table in (
         ("parameters", parameter_table(component)),
         ("reads", port_table(component.reads)),
