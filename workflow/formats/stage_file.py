@@ -135,7 +135,7 @@ def read_stage_file(path: Path) -> StageSettings:
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
             data.get("restarts", False), data.get("save_every_s"),
-            data.get("readers", {}), data.get("written", {}), data.get("steer", {}), data.get("changes", ()),
+            data.get("readers", {}), data.get("written", {}), data.get("steer", {}), tuple(data.get("changes", ())),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error
