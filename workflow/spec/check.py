@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -14,6 +14,7 @@ from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import check_parameters, component_dir, load_component, parameters_model, suggestion
 from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.ensembles import Member, expand_ensembles
 from workflow.spec.expectations import expectation_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
@@ -24,6 +25,7 @@ from workflow.spec.references import (
     RELAY,
     added_by_wf,
     implicit_stage_problems,
+    ports_of,
     programs,
     reference_problems,
     section,
@@ -94,11 +96,12 @@ class Checked:
     """What a tree means, and what is wrong with it. `spec` is None when the schema is not met."""
 
     root: Node
-    """The tree with its parameters filled in."""
+    """The tree with its parameters filled in, and a stage for each member of an ensemble."""
     spec: PipelineSpec | None = None
     components: dict[str, Component] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -110,8 +113,9 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         load_engines: False to check only their names, which is cheaper.
     """
     filled = fill_parameters(root)
-    root = filled.root
-    checked = Checked(root)
+    expanded = expand_ensembles(filled.root, lambda stage, side: _port_names(stage, side, library))
+    root = expanded.root
+    checked = Checked(root, members=expanded.members)
     checked.spec, checked.problems = validated(PipelineSpec, root)
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
@@ -121,6 +125,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
+    checked.problems += expanded.problems
     # A malformed name is reported once, not also as a name that does not exist.
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)
@@ -136,6 +141,13 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     return checked
+
+
+def _port_names(stage: Node, side: Literal["reads", "writes"], library: Library) -> Collection[str]:
+    """The names of a stage's ports, as far as they are known."""
+    name = text_at(stage, "component")
+    component = None if name is None else library.component(name)
+    return ports_of(stage, component, "from" if side == "writes" else "to")[0]
 
 
 def _with_expect(problem: Problem) -> Problem:
@@ -231,6 +243,9 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
     given = node.child("via")
     via = StreamSpec.model_fields["via"].default if given is None else given.value
     if not isinstance(via, str):
+        return
+    if library is not None and via in library.engines:
+        checked.engines[stream] = library.engines[via]
         return
     known = known_engines()
     if via not in known and via.lower() not in known:

@@ -12,6 +12,7 @@ from typing import Any
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
 from workflow.spec.component_files import component_dir
+from workflow.spec.ensembles import Member
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -49,6 +50,8 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
+    members: dict[str, Member] = field(default_factory=dict, repr=False)
+    """Stage → which member of an ensemble it is; those that are one."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
     python: str = ""
@@ -108,6 +111,7 @@ def load_pipeline(
         presets=dict(library.engines),
         templates=templates,
         origins=Origins(checked.root),
+        members=checked.members,
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )
