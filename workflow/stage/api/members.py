@@ -68,6 +68,7 @@ class Members:
     def __init__(self, ends: Sequence[StreamEnd], events: Path, open_it: Callable[[StreamEnd], Reader]) -> None:
         self._sources = {number: _Source(end, open_it) for number, end in enumerate(ends)}
         self._events, self._look_at, self._pause_s = Tail(events), 0.0, _SHORTEST_PAUSE_S
+        self._leaving: set[str] = set()
 
     def __enter__(self) -> Members:
         return self
@@ -111,11 +112,16 @@ class Members:
                 self._rest(found=found)
 
     def _poll(self, number: int) -> Step | None:
+        source = self._sources[number]
+        leaves = source.stream in self._leaving  # its steps are all there
         try:
-            return self._sources[number].poll()
+            step = source.poll()
         except StopIteration:
             del self._sources[number]
             return None
+        if step is None and leaves:
+            self._sources.pop(number).close()
+        return step
 
     def _rest(self, *, found: bool) -> None:
         """Where nothing has come: let members go that the run goes on without, and wait a little, longer each time."""
@@ -124,11 +130,8 @@ class Members:
             return
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
-            gone = {
-                stream for record in self._events.records(fresh=True) if record.get("event") == IGNORED
-                for stream in record.get("streams", ())
-            }  # fmt: skip
-            for number in [each for each, source in self._sources.items() if source.stream in gone]:
-                self._sources.pop(number).close()
+            for record in self._events.records(fresh=True):
+                if record.get("event") == IGNORED:
+                    self._leaving.update(record.get("streams", ()))
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
