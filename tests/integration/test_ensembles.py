@@ -165,6 +165,82 @@ def test_sixteen_members_of_which_two_are_restarted_and_one_is_ignored(tmp_path:
     np.testing.assert_allclose(values_of(done.folder / "stat.bp", "mean")[-1], both.mean(axis=0), rtol=1e-12)
 
 
+def test_a_member_that_never_begins_is_not_waited_for(tmp_path: Path) -> None:
+    """An unchanged program as well: it does not use workflow.stage."""
+    (tmp_path / "sim.py").write_text(
+        "import sys\nimport adios2\nimport numpy as np\nwho, path = int(sys.argv[1]), sys.argv[2]\n"
+        "if who == 1:\n    sys.exit('no licence')\n"
+        "io = adios2.Adios().declare_io('field')\nio.set_engine('BP5')\n"
+        "with adios2.Stream(io, path, 'w') as out:\n"
+        "    for step in out.steps(4):\n"
+        "        step.write('V', np.full(3, 10.0 * who + step.current_step()), [3], [0], [3])\n"
+    )
+    text = f"""
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/sim.py", "${{{{ member.index }}}}", "${{{{ streams.field.path }}}}"]
+    members: 3
+    on_failure: ignore
+    writes: {{field: {{io: field, config: adios2.xml}}}}
+  keep: {{component: archive, with: {{path: all.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: all}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    expected = [[[10.0 * who + step] * 3 for who in (0, 2)] for step in range(4)]
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "V"), expected)
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "member"), [[0, 2]] * 4)
+    assert any("sim-1 ended with exit code 1; the others went on without it" in each for each in done.report.warnings)
+
+
+def test_two_at_once_each_of_the_others_in_the_place_of_one_that_has_ended(tmp_path: Path) -> None:
+    text = """
+stages:
+  sim:
+    component: gray_scott
+    members: {count: 5, at_once: 2}
+    with: {size: [8], steps: 20, write_every: 10, seed: "${{ member.index }}"}
+  keep: {component: archive, with: {path: all.bp}}
+streams:
+  field: {from: sim, to: keep, collect: any}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    stages = {stage.name: stage for stage in done.report.stages}
+    for index in range(2, 5):
+        before, begun = stages[f"sim-{index - 2}"].ended, stages[f"sim-{index}"].started
+        assert before is not None and begun is not None and before <= begun
+    found = zip(
+        values_of(done.folder / "all.bp", "member"), values_of(done.folder / "all.bp", "member_step"), strict=True
+    )
+    assert sorted((int(who), int(step)) for who, step in found) == [
+        (who, step) for who in range(5) for step in range(3)
+    ]
+
+
+def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    hurt = HurtRun(tmp_path, "hurt")
+    (tmp_path / "pipeline.yaml").write_text(HURT.format(members=MEMBERS[:3], with_=WITH, collect="any"))
+
+    def end(run_dir: Path, pid: int) -> None:
+        wait_until(partial(has_steps, run_dir, "field-merge"), "the third step")
+        hurt.end_all(run_dir, pid)
+
+    hurt.go(end)
+    done = hurt.go()
+    assert done.code == 0, done.said
+    last = tmp_path / "part2"
+    assert values_of(last / "stat.bp", "number")[-1] == 3 * 31
+    whole = HurtRun(tmp_path / "whole", "whole")
+    whole.folder.mkdir()
+    (whole.folder / "pipeline.yaml").write_text((tmp_path / "pipeline.yaml").read_text())
+    undisturbed = whole.go()
+    assert undisturbed.code == 0, undisturbed.said
+    expected = values_of(undisturbed.folder / "stat.bp", "mean")[-1]
+    np.testing.assert_allclose(values_of(last / "stat.bp", "mean")[-1], expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.planner import SITE, Planner, end_of
 from workflow.plan.plan_model import Plan
-from workflow.spec.models.pipeline import Members
+from workflow.spec.models.pipeline import Ensemble
 
 ENSEMBLE = """
 stages:
@@ -29,8 +29,8 @@ def links(plan: Plan) -> dict[str, tuple[str, list[str]]]:
 
 
 def test_the_values_of_members() -> None:
-    assert Members(count=2).each == [{}, {}]
-    assert Members(matrix={"F": [1, 2], "k": ["a", "b"]}).each == [
+    assert Ensemble(count=2).each == [{}, {}]
+    assert Ensemble(matrix={"F": [1, 2], "k": ["a", "b"]}).each == [
         {"F": 1, "k": "a"}, {"F": 1, "k": "b"}, {"F": 2, "k": "a"}, {"F": 2, "k": "b"},
     ]  # fmt: skip
 

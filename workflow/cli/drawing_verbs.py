@@ -46,6 +46,7 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
     """
     from workflow.api.plans import find_site, make_plan
     from workflow.report.graph.pipeline_graph import make_pipeline_graph
+    from workflow.report.show.folded_members import fold_plan
     from workflow.site.discover import discover_allocation
 
     chosen = form or _form_of(output)
@@ -53,7 +54,7 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
         raise click.UsageError("a PNG is no text for a terminal: add `--output FILE.png`")
     loaded = given.load()
     allocation = discover_allocation()
-    drawn = make_pipeline_graph(make_plan(loaded, find_site(loaded, allocation), allocation))
+    drawn = make_pipeline_graph(fold_plan(make_plan(loaded, find_site(loaded, allocation), allocation)))
     if output is not None:
         _write(output, _to_bytes(drawn, chosen, direction))
     elif chosen == "png":

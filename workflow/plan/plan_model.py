@@ -297,7 +297,7 @@ class StagePlan(PlanPart):
     stop_signal: StopSignal | None = Field(
         None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
     )
-    starts_after: list[str] = Field([], description="stages that must have succeeded first")
+    starts_after: list[str] = Field([], description="stages that must have ended first, in order or ignored")
     files: dict[str, str] = Field(
         {}, description="absolute path → text to write; of a run without those of the user's `files:`"
     )

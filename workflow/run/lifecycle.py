@@ -38,7 +38,7 @@ from workflow.run.state.lifecycle_events import (
     StopRequested,
 )
 from workflow.run.state.reducer import fold, with_stage
-from workflow.run.state.run_state import RunState
+from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.verdict.broken_streams import can_be_read_again, losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
@@ -260,21 +260,31 @@ def _mark_if_open(decisions: Decisions, name: str) -> None:
 
 
 def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
-    """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
+    """Start the stages whose predecessors have ended. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not decisions.state.proving
-    if not (begins or decisions.succeeded) or failing_since(decisions.state) is not None:
+    if begins or decisions.succeeded:
+        _start_waiting(decisions)
+
+
+def _start_waiting(decisions: Decisions) -> None:
+    if failing_since(decisions.state) is not None:
         return
     ready = [
         plan.name
         for plan in decisions.state.plan.stages
         if decisions.state.stages[plan.name].status == "waiting"
-        and all(decisions.state.stages[name].status == "succeeded" for name in plan.starts_after)
+        and all(_has_ended(decisions.state.stages[name]) for name in plan.starts_after)
     ]
     if _refuse_lost(decisions, ready):
         return
     for name in ready:
         decisions.state = with_stage(decisions.state, name, status="starting")
         decisions.actions.append(StartStage(name))
+
+
+def _has_ended(stage: StageState) -> bool:
+    """Whether those that wait for a stage may start."""
+    return stage.status == "succeeded" or (stage.ignored and not stage.runs)
 
 
 def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
@@ -426,6 +436,7 @@ def _ignore(decisions: Decisions, name: str, why: str = "") -> None:
     decisions.decide(StageIgnored(decisions.t, name, [stream.name for stream in written], why))
     for reader in (reader for stream in written for reader in stream.readers):
         _mark_if_open(decisions, reader)
+    _start_waiting(decisions)
 
 
 def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
@@ -486,4 +497,11 @@ def _start_again(decisions: Decisions) -> None:
 
 def _unopened(state: RunState, name: str) -> bool:
     ends = [end for end in state.ends_of(name) if end.live and end.opened is None]
-    return any(not does_without_writer(state, end) for end in ends)
+    return any(not does_without_writer(state, end) and not _comes_later(state, end) for end in ends)
+
+
+def _comes_later(state: RunState, end: EndState) -> bool:
+    """Whether the writer of an end waits for others to end: its reader has begun, and does without it until then."""
+    writer = state.stages.get(state.plan.stream(end.stream).writer)
+    waits = end.side == "read" and writer is not None and writer.status == "waiting"
+    return waits and state.plan.stage(end.stage).end(end.stream, "read").does_without

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -14,11 +14,11 @@ from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import check_parameters, component_dir, load_component, parameters_model, suggestion
 from workflow.spec.engine_presets import known_engines, load_engine
-from workflow.spec.ensembles import Member, expand_ensembles
 from workflow.spec.expectations import expectation_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
+from workflow.spec.origins import Origins
 from workflow.spec.pipeline_parameters import fill_parameters
 from workflow.spec.plain_secrets import secret_problems
 from workflow.spec.references import (
@@ -35,8 +35,11 @@ from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import keys_of, problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest
+from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, key_text, nearest
 from workflow.spec.yaml_tree.parse import read_yaml
+
+if TYPE_CHECKING:
+    from workflow.spec.ensembles import EnsembleMember
 
 
 @dataclass
@@ -101,7 +104,8 @@ class Checked:
     components: dict[str, Component] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, EnsembleMember] = field(default_factory=dict)
+    origins: Origins = field(default_factory=lambda: Origins(Node({}, SourcePosition(""))))
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -113,10 +117,12 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         load_engines: False to check only their names, which is cheaper.
     """
     filled = fill_parameters(root)
-    expanded = expand_ensembles(filled.root, lambda stage, side: _port_names(stage, side, library))
-    root = expanded.root
-    checked = Checked(root, members=expanded.members)
-    checked.spec, checked.problems = validated(PipelineSpec, root)
+    root, checked = filled.root, Checked(filled.root, origins=Origins(filled.root))
+    if _has_ensembles(root):
+        _expand_ensembles(checked, library)
+        root = checked.root
+    checked.spec, problems = validated(PipelineSpec, root)
+    of_ensembles, checked.problems = checked.problems, problems
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
         component = _check_component(root, path, stage, base, library, checked)
@@ -125,7 +131,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
-    checked.problems += expanded.problems
+    checked.problems += of_ensembles
     # A malformed name is reported once, not also as a name that does not exist.
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)
@@ -140,7 +146,21 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems = [problem for problem in checked.problems if problem.key not in hidden] + secrets
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
+    checked.problems = [each._replace(key=checked.origins.written(each.key)) for each in checked.problems]
     return checked
+
+
+def _has_ensembles(root: Node) -> bool:
+    stages, streams = (section(root, name).values() for name in ("stages", "streams"))
+    return any(each.child("members") for each in stages) or any(each.child("collect") for each in streams)
+
+
+def _expand_ensembles(checked: Checked, library: Library) -> None:
+    from workflow.spec.ensembles import expand_ensembles  # few pipelines pay for it
+
+    expanded = expand_ensembles(checked.root, lambda stage, side: _port_names(stage, side, library))
+    checked.origins = Origins(checked.root, expanded.keys)
+    checked.root, checked.members, checked.problems = expanded.root, expanded.members, expanded.problems
 
 
 def _port_names(stage: Node, side: Literal["reads", "writes"], library: Library) -> Collection[str]:

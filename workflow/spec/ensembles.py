@@ -15,13 +15,14 @@ from typing import Any, Literal
 from workflow.engines import KEPT_VIA
 from workflow.errors import Problem
 from workflow.formatting import plural
-from workflow.spec.models.pipeline import Groups, Members
+from workflow.spec.models.pipeline import Ensemble, Groups
 from workflow.spec.models.units import Scalar
+from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, relabelled, walk
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, relabelled, walk
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 MERGE = "merge"
@@ -32,14 +33,21 @@ _ALIKE = ("step_size", "keep")
 
 
 @dataclass(frozen=True)
-class Member:
-    """One member of an ensemble. `renamed`: stream in its texts → the member's own."""
+class EnsembleMember:
+    """One member of an ensemble. `renamed`: stream in its texts → the member's own; `after`: the stages in whose place
+    it starts."""
 
     ensemble: str
     index: int
     count: int
     values: Mapping[str, Scalar]
     renamed: Mapping[str, str]
+    after: tuple[str, ...] = ()
+
+    @property
+    def placeholders(self) -> dict[str, Scalar]:
+        """Placeholder → value."""
+        return {"member.index": self.index, **{f"member.{name}": value for name, value in self.values.items()}}
 
 
 @dataclass
@@ -48,7 +56,9 @@ class Expanded:
 
     root: Node
     problems: list[Problem] = field(default_factory=list)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, EnsembleMember] = field(default_factory=dict)
+    keys: dict[str, WrittenKey] = field(default_factory=dict)
+    """Key of a stage or stream in the new tree → the one that the user wrote."""
 
 
 PortsOf = Callable[[Node, Literal["reads", "writes"]], Collection[str]]
@@ -70,33 +80,28 @@ def merge_name(stream: str) -> str:
     return f"{stream}-merge"
 
 
-def placeholders_of(member: Member) -> dict[str, Scalar]:
-    """Placeholder → value, of one member."""
-    return {"member.index": member.index, **{f"member.{name}": value for name, value in member.values.items()}}
-
-
 def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
     """The pipeline with one stage for each member. Where `members` or `collect` is wrong it is left as it is: the
     schema check says so."""
     expanded = Expanded(root)
     stages, streams = _entries(root, "stages"), _entries(root, "streams")
     counts = {name: node.child("members") for name, node in stages.items()}
-    if not any(counts.values()) and not any(stream.child("collect") for stream in streams.values()):
-        return expanded
     values: dict[str, list[Mapping[str, Scalar]]] = {}
+    at_once: dict[str, int] = {}
     for name, node in counts.items():
         if node is not None:
-            found, problems = validated(Members, _long_form(node))
+            found, problems = validated(Ensemble, _long_form(node))
             if found is None or problems:
                 return expanded
             values[name] = list(found.each)
+            at_once |= {} if found.at_once is None else {name: found.at_once}
     collects = {name: _collect(stream) for name, stream in streams.items()}
     if any(_end(stream, "from") is None or not _readers(stream) for stream in streams.values()):
         return expanded
     _add_readers(root, streams, collects, values, expanded.problems)
     expanded.problems += _problems(root, streams, collects, values)
     if not expanded.problems:
-        _Expansion(root, expanded, streams, collects, values, ports_of).run()
+        _Expansion(root, expanded, streams, collects, values, at_once, ports_of).run()
     return expanded
 
 
@@ -197,10 +202,12 @@ class _Expansion:
         streams: Mapping[str, Node],
         collects: Mapping[str, str | int | None],
         values: Mapping[str, Sequence[Mapping[str, Scalar]]],
+        at_once: Mapping[str, int],
         ports_of: PortsOf,
     ) -> None:
         self._root, self._expanded, self._streams, self._collects = root, expanded, streams, collects
         self._values, self._ports_of = values, ports_of
+        self._at_once = at_once
         self._new: dict[str, dict[str, Node]] = {"stages": {}, "streams": {}}
 
     def run(self) -> None:
@@ -226,22 +233,40 @@ class _Expansion:
             text = f"there is already a {section.removesuffix('s')} `{name}`, and wf would add one of that name"
             self._expanded.problems.append(problem_at(self._root, asked, text, f"rename `{name}`", at_key=True))
         self._new[section][name] = node
+        if not is_written:
+            # What is below `members` belongs to the stage, what is below `collect` to no stream.
+            is_member = asked[-1] == "members"
+            key = key_text(asked[:-1] if is_member else asked)
+            self._expanded.keys[f"{section}.{name}"] = WrittenKey(key, below=is_member)
 
     def _name(self, ensemble: str, index: int) -> str:
         return member_name(ensemble, index, len(self._values[ensemble]))
 
     def _add_members(self, name: str, node: Node) -> None:
-        members = self._values[name]
+        members, together = self._values[name], self._together(name)
+        most = min((self._at_once[each] for each in together if each in self._at_once), default=None)
         plain_node = node._replace(value={key: child for key, child in node.value.items() if key != "members"})
         has_placeholders = any(isinstance(each.value, str) and "${{" in each.value for _, each in walk(plain_node))
         for index, values in enumerate(members):
             stage = self._name(name, index)
-            member = Member(name, index, len(members), values, self._renamed(name, index))
+            after = () if most is None or index < most else tuple(self._name(each, index - most) for each in together)
+            member = EnsembleMember(name, index, len(members), values, self._renamed(name, index), after)
             self._expanded.members[stage] = member
             own = plain_node
             if has_placeholders:
-                own = self._filled(own, ("stages", name), placeholders_of(member), index)
+                own = self._filled(own, ("stages", name), member.placeholders, index)
             self._add("stages", stage, self._beside(own, index), ("stages", name, "members"))
+
+    def _together(self, name: str) -> list[str]:
+        """The ensembles whose members of one number run together, because one reads what the other writes."""
+        found = [name]
+        for ensemble in found:
+            for stream, how in self._collects.items():
+                node = self._streams[stream]
+                ends = [_stage(end) for end in (_end(node, "from") or "", *_readers(node))]
+                if how == "each" and ensemble in ends:
+                    found += [end for end in ends if end not in found]
+        return found
 
     def _renamed(self, ensemble: str, index: int) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""

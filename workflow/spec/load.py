@@ -7,12 +7,11 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
 from workflow.spec.component_files import component_dir
-from workflow.spec.ensembles import Member
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -21,6 +20,9 @@ from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, ov
 from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
+
+if TYPE_CHECKING:
+    from workflow.spec.ensembles import EnsembleMember
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -50,7 +52,7 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
-    members: dict[str, Member] = field(default_factory=dict, repr=False)
+    members: dict[str, EnsembleMember] = field(default_factory=dict, repr=False)
     """Stage → which member of an ensemble it is; those that are one."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
@@ -110,7 +112,7 @@ def load_pipeline(
         engines=checked.engines,
         presets=dict(library.engines),
         templates=templates,
-        origins=Origins(checked.root),
+        origins=checked.origins,
         members=checked.members,
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),

@@ -104,7 +104,7 @@ def _packed_members(
         place = stage.spec.place
         if stage.member is not None and (place.share, place.nodes, place.ranks_per_node) == (None, None, None):
             members.setdefault(stage.member.ensemble, []).append(name)
-    found = {}
+    found: dict[str, str] = {}
     for names in members.values():
         stage = stages[names[0]]
         ranks, gpus = stage.spec.ranks, stage.spec.ranks * stage.spec.place.gpus_per_rank

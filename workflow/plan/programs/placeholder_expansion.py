@@ -12,7 +12,6 @@ from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.openpmd import series_name
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
-from workflow.spec.ensembles import placeholders_of
 from workflow.spec.models.pipeline import PipelineParameter, Scalar, Secret
 from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.placeholder_syntax import (
@@ -61,7 +60,7 @@ def stage_values(stage: DeclaredStage, ends: Iterable[EndPlan], of_pipeline: Map
         "stage.ranks": str(stage.spec.ranks),
         "stage.dir": work_dir(stage.name),
     }
-    of_member = {} if stage.member is None else placeholders_of(stage.member)
+    of_member = {} if stage.member is None else stage.member.placeholders
     values |= {name: joined(parse(scalar_text(value))) for name, value in of_member.items()}
     values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
     values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.errors import Problem
-from workflow.spec.ensembles import Member
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
+
+if TYPE_CHECKING:
+    from workflow.spec.ensembles import EnsembleMember
 
 Role = Literal["pipe", "relay", "tap", "spool"]
 
@@ -46,7 +48,7 @@ class CompletePipeline(NamedTuple):
     implicit_streams: frozenset[str]
     renamed: Mapping[str, Mapping[str, str]]
     """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
-    members: Mapping[str, Member]
+    members: Mapping[str, EnsembleMember]
     """Stage → which member of an ensemble it is; those that are one."""
 
 
@@ -74,7 +76,7 @@ class DeclaredStage(NamedTuple):
     renamed: Mapping[str, str]
     """Stream in its command, environment and files → the stream that is meant: the one that it writes to its pipe, or
     its own one of those of an ensemble."""
-    member: Member | None = None
+    member: EnsembleMember | None = None
     """Which member of an ensemble it is."""
 
 

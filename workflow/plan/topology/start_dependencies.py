@@ -67,6 +67,10 @@ def start_order(
         group = [f"starts together with stages that wait for {' and '.join(others)}"] if others else []
         if awaited:
             notes.why(f"stages.{name}.starts_after", "; ".join([*own, *group]))
+    for name, stage in stages.items():
+        if stage.member is not None and stage.member.after:
+            waits[name] = [*waits.get(name, []), *stage.member.after]
+            notes.why(f"stages.{name}.starts_after", f"`at_once` of {stage.member.ensemble}: it takes their place")
     return waits
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, part_text, plural
 from workflow.messages import WIDEST, message_lines, read_sources
+from workflow.report.show.folded_members import fold_report, spread_lines
 from workflow.report.show.report_tables import (
     expectation_messages,
     expectation_table,
@@ -49,7 +50,10 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
     _show_fault(report, console)
+    whole, report = report, fold_report(report)
     left_out = draw_table(console, stage_table(report, "terminal"))
+    for line in spread_lines(whole):
+        say(console, line, "dim", wrap=True)
     if meaning := explain_columns(left_out):
         say(console, meaning, "dim", wrap=True)
     _show_streams(console, report, "terminal")
@@ -75,8 +79,9 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
-    draw_table(console, stage_table(report, "status"))
-    _show_streams(console, report, "status")
+    folded = fold_report(report)
+    draw_table(console, stage_table(folded, "status"))
+    _show_streams(console, folded, "status")
     draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
     _show_resume(report, console, run_dir)

@@ -209,7 +209,7 @@ class ProgramPort(Spec):
         return self
 
 
-class Members(Spec):
+class Ensemble(Spec):
     """Members of an ensemble: the same stage several times, each with values of its own."""
 
     count: Annotated[int, Field(ge=1)] | None = Field(None, description="how many, where they have no other values")
@@ -219,9 +219,14 @@ class Members(Spec):
     matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
     )
+    at_once: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="how many run at the same time: each of the others starts when one has ended, on its cores "
+        "(default: all)",
+    )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Members:
+    def _one_way(self) -> Ensemble:
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         given = [key for key in ("count", "values", "matrix") if getattr(self, key)]
         if not given:
@@ -251,8 +256,8 @@ def _members(value: Any) -> Any:
     return {"values": value} if isinstance(value, list) else value
 
 
-MembersOrShort = Annotated[
-    Members,
+EnsembleOrShort = Annotated[
+    Ensemble,
     BeforeValidator(_members),
     OrShort({"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "object"}, "minItems": 1}),
 ]
@@ -279,7 +284,7 @@ class StageSpec(Spec):
     command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    members: MembersOrShort | None = Field(
+    members: EnsembleOrShort | None = Field(
         None,
         description="the stage several times, as the members of an ensemble: a number, a list of the values of each, "
         "or `{matrix: {NAME: [VALUE, …]}}`; `${{ member.index }}` and `${{ member.NAME }}` stand for them",
