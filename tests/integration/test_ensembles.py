@@ -63,6 +63,27 @@ streams:
     np.testing.assert_array_equal(last["max"], both.max(axis=0))
 
 
+def test_the_engine_that_is_asked_for_and_the_same_data(tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim: {{component: gray_scott, members: {MEMBERS[:3]}, with: {{size: [8], steps: 40, write_every: 10, {WITH}}}}}
+  keep: {{component: archive, with: {{path: any.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: any, queue: {{limit: 1}}, via: VIA}}
+"""
+    found: dict[str, dict[tuple[int, int], Any]] = {}
+    for via in ("sst", "bp5"):
+        done = run(tmp_path, text.replace("VIA", via), name=via)
+        assert done.code == 0, done.said
+        engines = {stream.name: stream.engine for stream in done.report.streams}
+        assert engines == dict.fromkeys(["field", "field-0", "field-1", "field-2"], via.upper())
+        who, step, field = (values_of(done.folder / "any.bp", name) for name in ("member", "member_step", "V"))
+        found[via] = {(int(who[at]), int(step[at])): field[at] for at in range(len(who))}
+    assert found["sst"].keys() == found["bp5"].keys() == {(who, step) for who in range(3) for step in range(5)}
+    for key, field in found["sst"].items():
+        np.testing.assert_array_equal(field, found["bp5"][key])
+
+
 def test_the_same_step_of_all_members_is_one_step(tmp_path: Path) -> None:
     text = f"""
 stages:
@@ -251,13 +272,18 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_pa
         (("members: 3", "members: [{a: 1}, {b: 2}]"), "the members have values of different names"),
         (("members: 3", "members: 0"), "expected at least 1, got 0"),
         (("stat:", "sim-0:"), "there is already a stage `sim-0`"),
+        (
+            ("members: 3", "members: {count: 3, at_once: 1}, on_failure: ignore"),
+            "the others cannot go on without sim-0",
+        ),
+        (("members: 3", "members: {count: 3, at_once: 1}"), "the reader would wait for members that have not begun"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, changed: tuple[str, str], message: str) -> None:
     text = (
         'stages:\n  sim: {component: gray_scott, members: 3, with: {seed: "${{ member.index }}"}}\n'
         "  stat: {component: statistics, with: {variable: V}}\n  keep: {component: 'null'}\n"
-        "streams:\n  field: {from: sim, collect: any, to: stat}\n  statistics: {from: stat, to: keep}\n"
+        "streams:\n  field: {from: sim, collect: any, to: stat, via: sst}\n  statistics: {from: stat, to: keep}\n"
     )
     assert changed[0] in text
     done = run(tmp_path, text.replace(*changed))

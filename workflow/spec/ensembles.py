@@ -1,8 +1,8 @@
 """Ensembles: a stage with `members:` as that many stages, and the streams that collect them. Pure, on the tree.
 
 It is done when parameters are filled in, and before the schema is checked: what comes later knows ordinary stages and
-streams. Each member has a stream of its own to a file. What several members send to one reader goes through a stage
-that merges these files as they grow: members come and go without their reader, and it does without one that is ignored.
+streams. What several members send to one reader goes through a stage that merges their streams. Unless `via` says
+otherwise these are files, which it reads as they grow: members come and go, and it does without one that is ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MERGE = "merge"
 # Of the component `merge`.
 _INPUT, _OUTPUT = "members", "merged"
 # What the streams of the members have in common with the stream that they are collected in.
-_ALIKE = ("step_size", "keep")
+_ALIKE = ("via", "coupling", "queue", "transport", "interface", "step_size", "keep")
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,8 @@ class _Expansion:
         writer, how = _stage(_end(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
-        made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
+        by_default = {} if "via" in alike else {"via": KEPT_VIA, "coupling": "live"}
+        made = self._made({"to": f"{merge}.{_INPUT}", **by_default}, asked)
         for index in members:
             own = made._replace(value={**made.value, "from": self._writer(stream, index, name), **alike})
             self._add("streams", member_name(name, index, len(self._values[writer])), own, asked)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import nlargest
 
+from workflow.engines import KEPT_VIA
 from workflow.plan.plan_model import START_OF_SOURCES, RestartPlan, SourceBegin, is_kept
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -310,13 +311,18 @@ def _check_ignored(
     for stream in streams:
         if stream.writer is None or stream.writer.stage != stage.name:
             continue
-        needs = [port.stage for port in stream.readers if not port.does_without]
+        # Of a live stream nobody knows what the reader has had of it when its writer dies.
+        kept = not stream.engine.traits.in_memory
+        needs = [port.stage for port in stream.readers if not (port.does_without and kept)]
         needs = [each for each in needs if stages[each].spec.on_failure.do != "ignore"]
+        hint = "let those that read from it be ignored too, or use `restart`"
+        if any(port.does_without for port in stream.readers):
+            hint = f"use `via: {KEPT_VIA}` for {stream.name}, or `restart`"
         needs = [each for each in needs if not stages[each].is_optional]
         if needs:
             problems.add(
                 f"stages.{stage.name}.on_failure",
                 f"the others cannot go on without {stage.name}: {listing(needs)} "
                 f"read{'s' if len(needs) == 1 else ''} its stream {stream.name}",
-                "let those that read from it be ignored too, or use `restart`",
+                hint,
             )

@@ -24,16 +24,18 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 2e-2
 
 
 class _Source:
-    """The stream of one member: its file, and the reader once the file has a step."""
+    """The stream of one member, and its reader: of a file once that has a step."""
 
     def __init__(self, end: StreamEnd, open_it: Callable[[StreamEnd], Reader]) -> None:
         self.stream = end.stream
         self._end, self._open_it, self._index = end, open_it, Index()
         self._reader: Reader | None = None
+        if end.traits.in_memory:
+            self._reader = open_it(end)
 
     def poll(self) -> Step | None:
         """The next step if it is there. Raises StopIteration at the end."""
-        if not self._may_have_more():
+        if not self._end.traits.in_memory and not self._may_have_more():
             return None
         if self._reader is None:
             self._reader = self._open_it(self._end)
