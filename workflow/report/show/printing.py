@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, part_text, plural
 from workflow.messages import WIDEST, message_lines, read_sources
-from workflow.report.show.folded_members import fold_report, spread_lines
 from workflow.report.show.report_tables import (
     expectation_messages,
     expectation_table,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 def show_report(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
     """The whole report. `run_dir`: of the run, where it is known."""
+    from workflow.report.show.folded_members import fold_report, spread_lines
     from workflow.report.show.plan_tables import parameters_line
     from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
 
@@ -68,6 +68,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
 def show_status(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream. `run_dir`: of the run, where it is
     known."""
+    from workflow.report.show.folded_members import fold_report
     from workflow.report.show.run_in_words import course_lines, note_lines
 
     console = console or make_output()
