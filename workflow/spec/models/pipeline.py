@@ -284,12 +284,12 @@ class StageSpec(Spec):
     command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
+    place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     members: EnsembleOrShort | None = Field(
         None,
         description="the stage several times, as the members of an ensemble: a number, a list of the values of each, "
         "or `{matrix: {NAME: [VALUE, …]}}`; `${{ member.index }}` and `${{ member.NAME }}` stand for them",
     )
-    place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     output: OutputPolicy = Field(
         default_factory=lambda: OutputPolicy(), description="policies of the files that the stage writes"
     )
