@@ -276,6 +276,7 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_pa
             ("members: 3", "members: {count: 3, at_once: 1}, on_failure: ignore"),
             "the others cannot go on without sim-0",
         ),
+        (("via: sst", "via: hdf5"), "of a stream by HDF5 nobody sees when a step is there"),
         (("members: 3", "members: {count: 3, at_once: 1}"), "the reader would wait for members that have not begun"),
     ],
 )

@@ -346,8 +346,8 @@ class _Expansion:
         writer, how = _stage(_end(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
-        by_default = {} if "via" in alike else {"via": KEPT_VIA, "coupling": "live"}
-        made = self._made({"to": f"{merge}.{_INPUT}", **by_default}, asked)
+        # Steps are merged as they come, whatever is the usual way of an engine.
+        made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
         for index in members:
             own = made._replace(value={**made.value, "from": self._writer(stream, index, name), **alike})
             self._add("streams", member_name(name, index, len(self._values[writer])), own, asked)
