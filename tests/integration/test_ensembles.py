@@ -265,6 +265,8 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_pa
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (("collect: any", "collect: some"), "expected `each`, `any` or `all`"),
+        (("collect: any", "collect: {groups: 0}"), "expected at least 1, got 0"),
         (("collect: any, ", ""), "sim has 3 members, and nothing says how its reader gets them"),
         (("members: 3, ", ""), "stage `sim` has no members"),
         (("collect: any", "collect: {groups: 4}"), "4 groups of 3 members"),

@@ -20,6 +20,7 @@ from workflow.spec.models.units import Scalar
 from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
+from workflow.spec.references import section, text_at
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, relabelled, walk
@@ -84,7 +85,7 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
     """The pipeline with one stage for each member. Where `members` or `collect` is wrong it is left as it is: the
     schema check says so."""
     expanded = Expanded(root)
-    stages, streams = _entries(root, "stages"), _entries(root, "streams")
+    stages, streams = section(root, "stages"), section(root, "streams")
     counts = {name: node.child("members") for name, node in stages.items()}
     values: dict[str, list[Mapping[str, Scalar]]] = {}
     at_once: dict[str, int] = {}
@@ -96,7 +97,8 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
             values[name] = list(found.each)
             at_once |= {} if found.at_once is None else {name: found.at_once}
     collects = {name: _collect(stream) for name, stream in streams.items()}
-    if any(_end(stream, "from") is None or not _readers(stream) for stream in streams.values()):
+    unclear = [name for name, stream in streams.items() if stream.child("collect") and collects[name] is None]
+    if unclear or any(text_at(stream, "from") is None or not _readers(stream) for stream in streams.values()):
         return expanded
     _add_readers(root, streams, collects, values, expanded.problems)
     expanded.problems += _problems(root, streams, collects, values)
@@ -110,11 +112,6 @@ def _long_form(node: Node) -> Node:
     return Node({key: node}, node.place, node.key) if key else node
 
 
-def _entries(root: Node, section: str) -> dict[str, Node]:
-    part = root.child(section)
-    return {name: node for name, node in part.mapping().items() if isinstance(node.value, dict)} if part else {}
-
-
 def _collect(stream: Node) -> str | int | None:
     """`each`, `any`, `all`, a number of groups; None where nothing, or something wrong, is written."""
     node = stream.child("collect")
@@ -124,11 +121,6 @@ def _collect(stream: Node) -> str | int | None:
         found, problems = validated(Groups, node)
         return None if found is None or problems else found.groups
     return node.value if node.value in ("each", "any", "all") else None
-
-
-def _end(stream: Node, key: str) -> str | None:
-    node = stream.child(key)
-    return node.value if node is not None and isinstance(node.value, str) else None
 
 
 def _readers(stream: Node) -> list[str]:
@@ -155,7 +147,7 @@ def _add_readers(
     for _ in streams:  # a chain of stages is followed to its end
         before = len(values)
         for name, stream in streams.items():
-            writer, how = _stage(_end(stream, "from") or ""), collects[name]
+            writer, how = _stage(text_at(stream, "from") or ""), collects[name]
             if writer not in values or how in (None, "any", "all"):
                 continue
             wanted = values[writer] if how == "each" else [{} for _ in range(int(how or 0))]
@@ -176,7 +168,7 @@ def _problems(
     values: Mapping[str, Sequence[Mapping[str, Scalar]]],
 ) -> Iterator[Problem]:
     for name, stream in streams.items():
-        writer, how, at = _stage(_end(stream, "from") or ""), collects[name], ("streams", name)
+        writer, how, at = _stage(text_at(stream, "from") or ""), collects[name], ("streams", name)
         written = stream.child("collect")
         if writer in values and written is None:
             text = f"{writer} has {plural(len(values[writer]), 'member')}, and nothing says how its reader gets them"
@@ -222,22 +214,22 @@ class _Expansion:
             else:
                 self._add("streams", name, stream, ("streams", name))
         if not self._expanded.problems:
-            for section, entries in self._new.items():
-                part = self._root.mapping()[section]._replace(value=entries)
-                self._expanded.root = self._expanded.root.with_child(section, part)
+            for part, entries in self._new.items():
+                node = self._root.mapping()[part]._replace(value=entries)
+                self._expanded.root = self._expanded.root.with_child(part, node)
 
-    def _add(self, section: Literal["stages", "streams"], name: str, node: Node, asked: KeyPath) -> None:
+    def _add(self, part: Literal["stages", "streams"], name: str, node: Node, asked: KeyPath) -> None:
         """Add a stage or a stream that follows from the key `asked`."""
-        is_written = asked == (section, name)
-        if name in self._new[section] or (not is_written and name in _entries(self._root, section)):
-            text = f"there is already a {section.removesuffix('s')} `{name}`, and wf would add one of that name"
+        is_written = asked == (part, name)
+        if name in self._new[part] or (not is_written and name in section(self._root, part)):
+            text = f"there is already a {part.removesuffix('s')} `{name}`, and wf would add one of that name"
             self._expanded.problems.append(problem_at(self._root, asked, text, f"rename `{name}`", at_key=True))
-        self._new[section][name] = node
+        self._new[part][name] = node
         if not is_written:
             # What is below `members` belongs to the stage, what is below `collect` to no stream.
             is_member = asked[-1] == "members"
             key = key_text(asked[:-1] if is_member else asked)
-            self._expanded.keys[f"{section}.{name}"] = WrittenKey(key, below=is_member)
+            self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member)
 
     def _name(self, ensemble: str, index: int) -> str:
         return member_name(ensemble, index, len(self._values[ensemble]))
@@ -263,7 +255,7 @@ class _Expansion:
         for ensemble in found:
             for stream, how in self._collects.items():
                 node = self._streams[stream]
-                ends = [_stage(end) for end in (_end(node, "from") or "", *_readers(node))]
+                ends = [_stage(end) for end in (text_at(node, "from") or "", *_readers(node))]
                 if how == "each" and ensemble in ends:
                     found += [end for end in ends if end not in found]
         return found
@@ -272,7 +264,7 @@ class _Expansion:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""
         found = {}
         for name, stream in self._streams.items():
-            writer, how = _stage(_end(stream, "from") or ""), self._collects[name]
+            writer, how = _stage(text_at(stream, "from") or ""), self._collects[name]
             is_reader = ensemble in map(_stage, _readers(stream))
             if writer == ensemble or (how == "each" and is_reader):
                 found[name] = member_name(name, index, len(self._values[writer]))
@@ -314,7 +306,7 @@ class _Expansion:
         return node.with_child("place", place.with_child("share", named))
 
     def _add_stream(self, name: str, stream: Node) -> None:
-        how, start = self._collects[name], _end(stream, "from") or ""
+        how, start = self._collects[name], text_at(stream, "from") or ""
         writer = _stage(start)
         own = stream._replace(value={key: child for key, child in stream.value.items() if key != "collect"})
         if writer not in self._values:
@@ -343,7 +335,7 @@ class _Expansion:
     def _add_merge(self, name: str, stream: Node, merged: str, members: Sequence[int]) -> None:
         """The streams of these members, and the stage that merges them."""
         asked: KeyPath = ("streams", name, "collect")
-        writer, how = _stage(_end(stream, "from") or ""), self._collects[name]
+        writer, how = _stage(text_at(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
         # Steps are merged as they come, whatever is the usual way of an engine.
