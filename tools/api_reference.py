@@ -208,8 +208,10 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "follow")),
-        ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
+        ("Open streams", named(
+            stage, "open_reader", "open_writer", "open_writers", "open_members", "in_step", "is_joined", "follow",
+        )),
+        ("Read", named(stage, "Reader", "Step", "Piece", "Info", "Members")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),

@@ -84,6 +84,11 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageFailed(T, "saxs", "ended with exit code 1", "md"),
         "saxs: failed: ended with exit code 1 (because of md)",
     ),
+    (decided.StageIgnored(T, "tap"), "tap: the others go on without it"),
+    (
+        decided.StageIgnored(T, "sim-07", ["field-07"], "it failed twice"),
+        "sim-07: the others go on without it; it was not started again: it failed twice",
+    ),
     (decided.StageStopped(T, "md"), "md: stopped"),
     (
         decided.DeadlinePassed(T, "start", "md waits for saxs", "saxs"),

@@ -142,6 +142,7 @@ class StagePart(ReportPart):
     name: str
     kind: str
     program: str = Field(description="the component's name, or the command")
+    ensemble: str = Field("", description="the ensemble that it is a member of; empty: none")
     ranks: int
     state: StageVerdict = Field(description="ended: its process is gone, and it has no verdict")
     pid: int | None = None

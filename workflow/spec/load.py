@@ -23,6 +23,7 @@ from workflow.spec.yaml_tree.node import Node, plain
 
 if TYPE_CHECKING:
     from workflow.formats.steering_files import ValueChange
+    from workflow.spec.ensembles import EnsembleMember
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -52,6 +53,8 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
+    members: dict[str, EnsembleMember] = field(default_factory=dict, repr=False)
+    """Stage → which member of an ensemble it is; those that are one."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
     python: str = ""
@@ -112,7 +115,8 @@ def load_pipeline(
         engines=checked.engines,
         presets=dict(library.engines),
         templates=templates,
-        origins=Origins(checked.root),
+        origins=checked.origins,
+        members=checked.members,
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )

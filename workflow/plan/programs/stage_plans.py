@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from workflow.formats.sides import Side
 from workflow.formatting import duration, plural
 from workflow.plan.placeholders import checkpoint_path, literal_all, stage_dir, work_dir
-from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
+from workflow.plan.plan_model import (
+    RUN_DIR,
+    CheckpointPlan,
+    EndPlan,
+    LaunchPlan,
+    MemberPlan,
+    Placement,
+    RestartPlan,
+    StagePlan,
+)
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
@@ -94,7 +103,8 @@ def to_stage_plan(
         files={**configs, **written, **steering.files},
         copies=copied,
         added=stage.role,
-        optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
+        optional=stage.is_optional or stage.spec.on_failure.may_ignore,
+        member=_member(stage),
         restart=restart,
         checkpoint=_checkpoint(stage, launch, values, filler, openpmd, notes),
         from_start=from_start,
@@ -105,6 +115,11 @@ def to_stage_plan(
     )
     _check_signal(made, problems)
     return made
+
+
+def _member(stage: DeclaredStage) -> MemberPlan | None:
+    found = stage.member
+    return None if found is None else MemberPlan(ensemble=found.ensemble, index=found.index, values=dict(found.values))
 
 
 def _check_signal(stage: StagePlan, problems: Problems) -> None:

@@ -57,6 +57,7 @@ from workflow.run.state.lifecycle_events import (
     RestartDecided,
     RunFinished,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -229,6 +230,9 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case StageFailed():
             through = f" (because of {event.through})" if event.through else ""
             return f"{event.stage}: failed: {event.reason}{through}"
+        case StageIgnored():
+            why = f"; it was not started again: {event.why}" if event.why else ""
+            return f"{event.stage}: the others go on without it{why}"
         case StageStopped():
             return f"{event.stage}: stopped"
         case TransportFault():

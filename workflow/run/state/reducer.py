@@ -54,6 +54,7 @@ from workflow.run.state.lifecycle_events import (
     RestartDecided,
     RunFinished,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -240,6 +241,8 @@ class _Draft:
                 self.change_stage(stage, status="stopped")
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
+            case StageIgnored(stage=stage):
+                self.change_stage(stage, ignored=True)
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

@@ -103,6 +103,7 @@ class StageState:
     through: str = ""  # of one that has failed: the stage without whose end it would not have
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
+    ignored: bool = False  # the others go on without it
     killed: bool = False  # all that was left of it then
     replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr

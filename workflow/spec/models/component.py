@@ -59,6 +59,9 @@ class Port(Spec):
         "because the program needs every element once",
     )
     many: bool = Field(False, description="several streams may be connected to this port")
+    does_without: bool = Field(
+        False, description="the program goes on without a writer at this port that has failed and is ignored"
+    )
     variables: dict[str, PortVariable] = Field({})
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"

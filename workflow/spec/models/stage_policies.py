@@ -233,6 +233,11 @@ class FailureRule(Spec):
         "go on without it",
     )
     times: int = Field(3, ge=1, description="restart: at most so many times")
+    then: Literal["stop", "ignore"] = Field(
+        "stop",
+        description="restart: what follows when it is not started again any more. stop: the run is stopped; ignore: "
+        "the others go on without it, as an ensemble does without one of its members",
+    )
     within: Duration | None = Field(
         None,
         examples=["1 h"],
@@ -254,7 +259,16 @@ class FailureRule(Spec):
             raise ValueError(
                 f"same_step is for stages that are started again, not for `do: {self.do}`; use `do: restart`"
             )
+        if self.then == "ignore" and self.do != "restart":
+            raise ValueError(
+                f"then is for stages that are started again, not for `do: {self.do}`; use `on_failure: ignore`"
+            )
         return self
+
+    @property
+    def may_ignore(self) -> bool:
+        """Whether the others may have to go on without the stage."""
+        return "ignore" in (self.do, self.then)
 
 
 def _rule_word(value: Any) -> Any:
