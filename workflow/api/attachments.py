@@ -15,17 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from workflow.api.runs import find_running
 from workflow.errors import RunError, SpecError, WfError
 from workflow.spec.suggest import did_you_mean, listing
 
 if TYPE_CHECKING:
     from workflow.api.runs import PlannedRun
+    from workflow.api.set_values import Steered
+    from workflow.formats.steering_files import Value
     from workflow.plan.plan_model import Plan, StreamPlan
     from workflow.spec.load import Loaded
     from workflow.spec.yaml_tree.node import Node
     from workflow.stage import Reader
 
-FOLLOW = "follow"
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
 
@@ -46,7 +48,7 @@ class AttachedRun(NamedTuple):
 
 
 class Attachment:
-    """A running run, for a notebook or a script that reads its streams. See `attach`."""
+    """A running run, for a notebook or a script that reads its streams or steers it. See `attach`."""
 
     def __init__(self, run_dir: Path, plan: Plan) -> None:
         self.run_dir, self._plan = run_dir, plan
@@ -72,6 +74,24 @@ class Attachment:
             step_timeout_s=step_timeout_s,
         )  # fmt: skip
 
+    def set(self, stage: str, /, *, at_step: int | None = None, **values: Value) -> Steered | None:
+        """Change values of a stage that declares them by `steer:`, as `wf set` does; waits until it has taken them.
+
+        Args:
+            stage: its name.
+            at_step: the first step that is computed with them, counted from 0; by default the next one.
+            values: the new values, by name.
+
+        Returns:
+            From which step on it computes with them, and the old ones; None: it takes them later.
+
+        Raises:
+            RunError: a value is unknown or out of bounds, the step has passed, or the run has ended. Nothing changes.
+        """
+        from workflow.api.set_values import set_values
+
+        return set_values(self.run_dir, self._plan, stage, values, at_step)
+
 
 def attach(run: str | os.PathLike[str] | None = None) -> Attachment:
     """Join a running run from a notebook or a script: `attach("latest").stream("field")` gives its steps.
@@ -80,7 +100,7 @@ def attach(run: str | os.PathLike[str] | None = None) -> Attachment:
 
     Raises RunError when there is no such run, or it is not running.
     """
-    return Attachment(*_find_running(run))
+    return Attachment(*find_running(run))
 
 
 def plan_attached(
@@ -115,7 +135,7 @@ def plan_attached(
     from workflow.run.records.run_directory import ATTACHED
     from workflow.spec.validation_messages import to_name
 
-    run_dir, plan = _find_running(run)
+    run_dir, plan = find_running(run)
     is_written = component is not None or Path(str(given)).suffix == ".py"
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
     stage = to_name(component or Path(str(given)).stem)
@@ -151,6 +171,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[
 
 def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[str, Any]:
     """The stage that reads a stream of the run for what is attached."""
+    from workflow.run.records.attached_runs import FOLLOW
     from workflow.run.records.events_file import EVENTS_FILE
 
     kept = find_kept(run_dir, plan, stream)
@@ -165,6 +186,7 @@ def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[st
 
 def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
     """The pipeline in which this stage writes the stream."""
+    from workflow.run.records.attached_runs import FOLLOW
     from workflow.spec.overlay import with_value
     from workflow.spec.yaml_tree.node import Node, relabelled
     from workflow.spec.yaml_tree.parse import parse_yaml
@@ -201,24 +223,6 @@ def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
         who = "a node, where others cannot read them"
     text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of {who}"
     raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
-
-
-def _find_running(run: str | os.PathLike[str] | None) -> tuple[Path, Plan]:
-    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running."""
-    from workflow.report.read.run_states import list_runs
-    from workflow.run.records.find_runs import find_run, newest_part
-    from workflow.run.records.run_directory import read_filled_plan
-
-    run_dir = newest_part(find_run(run))
-    plan, (line,) = read_filled_plan(run_dir), list_runs([run_dir])
-    if line.state == "running":
-        return run_dir, plan
-    if line.state == "submitted":
-        raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
-    ends = {"succeeded": "it has succeeded", "failed": "it has failed", "unfinished": "it was never started"}
-    replays = any(stream.is_kept or stream.has_whole_spool for stream in plan.streams)
-    hint = f"run its analyses again on what it has kept: wf replay {run_dir.name}" if replays else ""
-    raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)
 
 
 def _claim(folder: Path, wanted: str | None, stage: str) -> Path:

@@ -20,6 +20,7 @@ from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
 from workflow.stage.adios.write_engine import AdiosWriteEngine
+from workflow.stage.api.members import EVENTS_FILE, Members
 from workflow.stage.api.opened_ends import end_key, opened_ends
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
@@ -155,6 +156,18 @@ def follow(
     reader = Reader(end, engine, settings.current().stage, is_removed=engine.is_removed)
     _opened(end, begin, reader)
     return reader
+
+
+def open_members(name: str | None = None) -> Members:
+    """The streams of the members of an ensemble at the port `name`, or all that this stage reads. On one rank.
+
+    Each is opened when its first step is there. Raises StageError where there are several ranks.
+    """
+    current = settings.current()
+    if size() > 1:
+        raise StageError(f"the streams of members are read by one rank, not by {size()}")
+    ends = [end for end in current.ends if end.side == "read" and name in (None, end.port)]
+    return Members(ends, Path(current.run_dir) / EVENTS_FILE, lambda end: open_reader(end.stream))
 
 
 def open_writer(

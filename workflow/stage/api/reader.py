@@ -69,18 +69,31 @@ class Reader:
         return self
 
     def __next__(self) -> Step:
+        step = self._take(math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s)
+        if step is None:
+            raise self._record(no_step_error(self._end, StepStatus.LATE, self.steps))
+        return step
+
+    def poll(self) -> Step | None:
+        """The next step if it is there, else None. Raises StopIteration at the end of the stream, else as the loop."""
+        return self._take(0.0)
+
+    def _take(self, limit_s: float) -> Step | None:
+        """The next step; None where it does not come in this time. Raises StopIteration at the end."""
         if self._closed:
             raise StopIteration
         self.release_step()
         end_if_requested(self)
-        status = self._wait()
+        status = self._wait(limit_s)
         while status is StepStatus.READY and (self.steps in self.skipped or self._is_removed(self.steps)):
             self._skip_step()
-            status = self._wait()
+            status = self._wait(limit_s)
         if status is StepStatus.ENDED:
             self._ended = True
             self.close()
             raise StopIteration
+        if status is StepStatus.LATE:
+            return None
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
@@ -181,10 +194,9 @@ class Reader:
         finally:
             self._io_s += self._metrics.leave() - begin
 
-    def _wait(self) -> StepStatus:
+    def _wait(self, limit_s: float) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            limit_s = math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s
             if not self._over_network or limit_s <= _UNREPORTED_S:
                 return self._engine.begin(limit_s)
             status = self._engine.begin(_UNREPORTED_S)
