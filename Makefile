@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -34,9 +34,20 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
 	@echo "to use wf: . $(BIN)/activate"
 
+# PyTorch is large: an environment of its own, with the tests of what needs it.
+$(VENV)-train/ready: pyproject.toml constraints.txt
+	test -x $(VENV)-train/bin/python || $(PYTHON) -m venv $(VENV)-train
+	@echo "installing PyTorch into $(VENV)-train: some GB where its wheel brings CUDA"
+	$(VENV)-train/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[laptop,xarray,train]' dask pytest pytest-rerunfailures pytest-timeout pytest-xdist
+	@touch $@
+
+demo-train: $(VENV)-train/ready  ## install PyTorch into .venv-train, run example 05 with it, and the tests that need it
+	$(VENV)-train/bin/wf run examples/05-train-from-stream/pipeline.yaml --profile torch
+	$(VENV)-train/bin/python -m pytest tests/optional
+
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
 # Of the faults those that wait for conditions share it.
-FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles
+FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows
 ALONE := $(filter-out $(FAULTS:%=tests/faults/test_%.py),$(sort $(wildcard tests/faults/test_*.py))) tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 
@@ -124,4 +135,4 @@ docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; w
 	@echo "the site: $(CURDIR)/build/site/index.html"
 
 clean:           ## remove what make made
-	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers $(VENV)-train dist build .mypy_cache .ruff_cache .pytest_cache

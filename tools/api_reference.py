@@ -14,8 +14,8 @@ from typing import Any
 
 LINE = 100
 SECTIONS = {"Args:": "Arguments", "Raises:": "Raises", "Returns:": "Returns"}
-# Of tuples; and what only the reader and the step call.
-NOT_CALLED = ("count", "index", "finish", "break_step", "steps_begun")
+# Of tuples; and what only the reader, the step and the window call.
+NOT_CALLED = ("count", "index", "finish", "break_step", "steps_begun", "carry")
 Documented = Sequence[tuple[str, Sequence[tuple[str, Any]]]]
 
 
@@ -208,11 +208,15 @@ def stage_page(made: str) -> str:
     from workflow import component_program, stage
 
     groups = [
-        ("Open streams", named(stage, "open_reader", "open_writer", "open_writers", "in_step", "is_joined", "follow")),
-        ("Read", named(stage, "Reader", "Step", "Piece", "Info")),
+        ("Open streams", named(
+            stage, "open_reader", "open_writer", "open_writers", "open_members", "in_step", "is_joined", "follow",
+        )),
+        ("Read", named(stage, "Reader", "Step", "Piece", "Info", "Window", "Members")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),
+        ("Values that change while it runs", named(stage, "steered", "steer")),
+        ("Training", named(stage, "Reservoir")),
         ("The end of a run", named(stage, "stop_requested", "RunStopped")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps",

@@ -246,7 +246,10 @@ def components_page() -> str:
                 default = "**required**" if parameter.required else _value(parameter.default)
                 choices = f" One of {', '.join(map(str, parameter.choices))}." if parameter.choices else ""
                 unit = f" [{parameter.unit}]" if parameter.unit else ""
-                lines.append(f"| `{key}` | {parameter.type}{unit} | {default} | {_cell(parameter.help)}{choices} |")
+                steer = " Can be changed while it runs." if key in component.steer else ""
+                lines.append(
+                    f"| `{key}` | {parameter.type}{unit} | {default} | {_cell(parameter.help)}{choices}{steer} |"
+                )
             lines.append("")
         for side, ports in (("Reads", component.reads), ("Writes", component.writes)):
             for port_name, port in ports.items():

@@ -188,6 +188,9 @@ def main() -> None:
                     out.write("V", v, shape=shape, start=field.start, lend=True)
                     out.write("step", np.int32(step))
             if step < args.steps:
+                if step % args.write_every == 0:
+                    following = step // args.write_every + 1
+                    vars(args).update(stage.steered(following, F=args.F, k=args.k))
                 field.exchange()
                 field.advance(args)
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -20,7 +21,7 @@ from workflow.errors import EXIT_VIOLATED
 from workflow.plan.make import make_plan
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
-from workflow.stage import open_reader
+from workflow.stage import open_reader, open_writer
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -86,6 +87,56 @@ def test_own_component_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
         powers = [step.read("power") for step in archive]
     assert [len(power) for power in powers] == [16] * 11
     assert all(power[0] > power[-1] >= 0 for power in powers), "more power in long waves"
+
+
+def test_windows_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "docs/how-to/windows.md"
+    (program,) = blocks(page, "python", "program: trend.py")
+    (pipeline,) = blocks(page, "yaml", "pipeline")
+    (tmp_path / "trend.py").write_text(program)
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    report = run_pipeline("pipeline.yaml", run_dir="runs/latest", sets=["oversubscribe=true"])
+    assert report.run.state == "succeeded", report.run.reason
+    with open_reader(path="runs/latest/trend.bp") as archive:
+        steps = [step.read("steps").tolist() for step in archive]
+    assert steps == [list(range(max(0, last - 4), last + 1)) for last in range(21)]
+
+
+def test_a_dataset_of_xarray_is_made_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xarray", reason="needs xarray")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/latest").mkdir(parents=True)
+    with open_writer(path="runs/latest/trend.bp") as out:
+        for step in range(3):
+            with out.step():
+                out.write("mean", np.full((2, 2, 2), float(step)), shape=(2, 2, 2))
+    (text,) = blocks("docs/how-to/windows.md", "python", "fragment: a notebook")
+    before, _, last = text.strip().rpartition("\n")
+    found: dict[str, Any] = {}
+    exec(before, found)
+    assert eval(last, found).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_training_goes_on_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/how-to/train.md", "python", "program: train.py")
+    (pipeline,) = blocks("docs/how-to/train.md", "yaml", "pipeline")
+    crash = "        if window.step.index == 30 and not Path('../crashed').exists():\n"
+    crash += "            Path('../crashed').touch()\n            os._exit(1)\n"
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    found = []
+    for name, text in (("whole", program), ("run", program + crash)):
+        (tmp_path / "train.py").write_text(f"import os\nfrom pathlib import Path\n{text}")
+        report = run_pipeline("pipeline.yaml", run_dir=name, sets=["oversubscribe=true"])
+        assert report.run.state == "succeeded", report.run.reason
+        with open_reader(path=str(tmp_path / name / "training.bp")) as archive:
+            found.append([(float(step.read("loss")), step.read("weights").tolist()) for step in archive])
+    assert len(report.restarts) == 1
+    assert found[0] == found[1]
+    assert len(found[0]) == 50 - 7
+    losses = [loss for loss, _ in found[0]]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) / 3
 
 
 def test_a_running_mean_goes_on_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,6 +262,10 @@ def test_stages_of_a_file_and_two_of_one_name_at_once(live: LiveRun, tmp_path: P
         assert process.returncode == 0, said
     for name in ("view", "view-2"):
         assert steps_of(live.folder / "attached" / name / "half.bp") == [step / 2 for step in range(2, LAST)]
+    drawn, _ = wf("graph", str(live.folder), "--format", "mermaid", cwd=tmp_path).communicate(timeout=TIMEOUT_S)
+    for name in ("view", "view-2"):
+        assert f"{name}/half" in drawn and f"{name}/keep" in drawn
+    assert "follow" not in drawn
 
 
 def test_the_name_of_a_spool_is_none_of_a_stream(live: LiveRun) -> None:

@@ -99,6 +99,7 @@ class HurtRun:
     start: str = "60 s"
     step: str = "60 s"
     limit_bytes: int | None = None  # of each file that a process may write
+    options: list[str] = field(default_factory=list)  # of `wf run`
     parts: list[Done] = field(default_factory=list)
     at: float = 0.0
     hurt_part: Path | None = None  # the directory of the part that was hurt, the first one
@@ -117,7 +118,7 @@ class HurtRun:
         """The run, or its next part; `action` gets its directory and the process of `wf`."""
         run_dir = (where or self.folder) / f"part{len(self.parts) + 1}"
         what = ["resume", str(self.parts[-1].folder)] if self.parts else ["run", str(self.folder / "pipeline.yaml")]
-        argv = [sys.executable, "-m", "workflow.cli", *what, "--run-dir", str(run_dir), "-q"]
+        argv = [sys.executable, "-m", "workflow.cli", *what, "--run-dir", str(run_dir), "-q", *self.options]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         with subprocess.Popen(
             argv, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

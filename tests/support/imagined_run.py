@@ -11,6 +11,7 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     PassSignal,
+    PassValues,
     RecordEvent,
     ReplaceReader,
     RestartStages,
@@ -50,6 +51,7 @@ class Run:
         self.ended: list[tuple[float, str]] = []
         self.told: list[tuple[float, tuple[str, ...]]] = []
         self.passed: list[tuple[float, str, str]] = []
+        self.values: list[PassValues] = []
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.replaced: list[tuple[str, tuple[str, ...]]] = []
@@ -77,6 +79,8 @@ class Run:
                     self.signals.append((self.t, stages, number))
                 case PassSignal(stage=name, signal=word):
                     self.passed.append((self.t, name, word))
+                case PassValues():
+                    self.values.append(action)
                 case TellStages(stages=stages):
                     self.told.append((self.t, stages))
                 case ReplaceReader(stage=name, streams=streams):

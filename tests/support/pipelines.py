@@ -20,6 +20,7 @@ FEWER_STEPS = {
     "00-starter": ["--set", "stages.sim.with.steps=6000"],
     "01-shock-diffraction": ["--set", "stages.md.with.run_steps=500"],
     "02-gray-scott": ["--set", "stages.simulation.with.steps=1000"],
+    "05-train-from-stream": ["--set", "stages.simulation.with.steps=800"],
 }
 
 
@@ -54,9 +55,9 @@ def run(folder: Path, text: str, *options: str, python: str = sys.executable, na
     return Done(done.returncode, done.stdout + done.stderr, folder / name)
 
 
-def start(folder: Path, *argv: str) -> subprocess.Popen[str]:
-    """Start this Python with these arguments in a folder; what it says comes together, on its standard output."""
+def start(folder: Path, *argv: str, python: str = sys.executable) -> subprocess.Popen[str]:
+    """Start a Python with these arguments in a folder; what it says comes together, on its standard output."""
     return subprocess.Popen(
-        [sys.executable, *argv], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        [python, *argv], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip

@@ -84,6 +84,11 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageFailed(T, "saxs", "ended with exit code 1", "md"),
         "saxs: failed: ended with exit code 1 (because of md)",
     ),
+    (decided.StageIgnored(T, "tap"), "tap: the others go on without it"),
+    (
+        decided.StageIgnored(T, "sim-07", ["field-07"], "it failed twice"),
+        "sim-07: the others go on without it; it was not started again: it failed twice",
+    ),
     (decided.StageStopped(T, "md"), "md: stopped"),
     (
         decided.DeadlinePassed(T, "start", "md waits for saxs", "saxs"),
@@ -94,6 +99,18 @@ WORDS: list[tuple[Event, str]] = [
     (
         decided.StageSilent(T, "md", T - 600, "saxs waits for md"),
         "warning: no step for 10 min 00 s: saxs waits for md",
+    ),
+    (
+        seen.SteeringAsked(T, "1", "md", {"feed": 0.04, "on": True}, "ada@n1", 400),
+        "md: ada@n1 asks for feed=0.04, on=true at step 400",
+    ),
+    (
+        seen.StageSteered(T, "1", "md", 57, {"feed": 0.03}, {"feed": 0.04}, "stage saxs"),
+        "md: feed 0.03 → 0.04 from step 57 on, by stage saxs",
+    ),
+    (
+        seen.SteeringRefused(T, "1", "md", {"feed": 9.0}, "ada@n1", "step 3 has passed"),
+        "md: refuses feed=9.0, asked for by ada@n1: step 3 has passed",
     ),
     (decided.CheckpointRequested(T, "md"), "md: is asked for a checkpoint"),
     (

@@ -23,7 +23,7 @@ from workflow.run.state.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StageFailed, StopRequested
+from workflow.run.state.lifecycle_events import DeadlinePassed, RestartDecided, StageFailed, StageIgnored, StopRequested
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import Behind, EndKey, RunState, initial_state
 from workflow.run.verdict.broken_streams import LEFT_S
@@ -60,6 +60,35 @@ def test_a_stage_is_started_again_at_its_step_and_the_run_succeeds() -> None:
     assert run.state.ends["atoms", "saxs", "read"].opened is None
     assert run.state.failed == ()
     run.feed(*run.done("md", 9, 2.0), *run.done("saxs", 9, 3.0), *run.done("keep", 9, 3.0))
+    assert verdict_of(run) == ("succeeded", "", "")
+
+
+def test_two_that_fail_at_once_and_have_nothing_to_do_with_each_other_are_both_started_again() -> None:
+    run = Run(restarted("live", ["keep"])).open_all()
+    stages = [
+        stage.model_copy(update={"restart": stage.restart or RestartPlan(
+            times=3, within_s=None, backoff_s=10.0, stages=[stage.name], from_start=False,
+        )}) for stage in run.state.plan.stages
+    ]  # fmt: skip
+    run = Run(run.state.plan.model_copy(update={"stages": stages})).open_all()
+    run.steps(atoms_md=9, atoms_saxs=5, pattern_saxs=5, pattern_keep=5)
+    run.feed(StageExited(1.0, "saxs", None, signal.SIGKILL), StageExited(1.0, "keep", None, signal.SIGKILL)).tick(1.5)
+    assert {each.stage for each in run.decisions(RestartDecided)} == {"saxs", "keep"}
+    assert run.state.stopping is None
+
+
+def test_what_is_not_started_again_any_more_may_be_ignored() -> None:
+    plan = restarted("live", ["keep"], times=1, backoff_s=0.0, then="ignore")
+    stages = [each.model_copy(update={"optional": each.restart is not None}) for each in plan.stages]
+    run = Run(plan.model_copy(update={"stages": stages})).open_all()
+    kill(run, "keep", 1.0)
+    assert [each.stage for each in run.decisions(RestartDecided)] == ["keep"]
+    run.feed(StageStarted(1.1, "keep", 7))
+    kill(run, "keep", 2.0).tick(2.5)
+    (ignored,) = run.decisions(StageIgnored)
+    assert (ignored.stage, ignored.why) == ("keep", "it was started again 1 time: `on_failure.times` is 1")
+    assert run.state.stopping is None
+    run.feed(*run.done("md", 9, 3.0), *run.done("saxs", 9, 3.0))
     assert verdict_of(run) == ("succeeded", "", "")
 
 

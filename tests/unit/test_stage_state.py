@@ -14,13 +14,14 @@ from workflow import stage
 from workflow.formats.kept_state import KeptState, is_whole, read_states, remove_state, write_record
 from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import settings
-from workflow.stage.api import open_streams, stopping
+from workflow.stage.api import opened_ends, stopping
+from workflow.stage.api.window import Windows
 
 
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StageSettings]:
     """An attempt of stage `sum`, which reads `field` from step 0 on."""
-    monkeypatch.setattr(open_streams, "_opened_ends", {})
+    monkeypatch.setattr(opened_ends, "opened_ends", {})
     monkeypatch.setattr(stopping, "_unsaved", False)
     (tmp_path / "stages/sum").mkdir(parents=True)
     ends = (StreamEnd("field", "field", "read", "BP5", str(tmp_path / "field.bp")),)
@@ -229,3 +230,78 @@ def test_a_damaged_state_is_none(attempt: StageSettings, how: str) -> None:
         case "version":
             record.write_text(record.read_text().replace('"state_version": 1', '"state_version": 99'))
     assert not [each for each in read_states(folder(attempt)) if is_whole(folder(attempt), each)]
+
+
+class GivenSteps:
+    """A reader of a stream with these values; `steps` is where it begins."""
+
+    name = "field"
+
+    def __init__(self, made: StageSettings, path: Path, first: int) -> None:
+        self.steps = first
+        begin(made, first)
+        self._reader = stage.open_reader(path=path)
+        for _ in range(first):
+            next(self._reader)
+
+    def __next__(self) -> stage.Step:
+        step = next(self._reader)
+        begin(settings.current(), self._reader.steps_begun)
+        return step
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Path:
+    path = tmp_path / "given.bp"
+    with stage.open_writer(path=path) as out:
+        for step in range(8):
+            with out.step():
+                out.write("V", np.full(3, step), shape=(3,))
+                out.write("W", float(step))
+    return path
+
+
+def test_a_window_goes_on_with_the_steps_before(attempt: StageSettings, field: Path) -> None:
+    seen = iter(Windows(GivenSteps(attempt, field, 0), 3, ["V", "W"]))
+    assert [next(seen).steps for _ in range(5)] == [(0,), (0, 1), (0, 1, 2), (1, 2, 3), (2, 3, 4)]
+    # Saved when all of its steps are new.
+    assert [each.steps["field"] for each in read_states(folder(attempt))] == [3]
+    again = next(iter(Windows(GivenSteps(attempt, field, 3), 3, ["V", "W"])))
+    assert again.steps == (1, 2, 3)
+    assert again.read("V")[:, 0].tolist() == again.read("W").tolist() == [1, 2, 3]
+
+
+def test_a_window_is_saved_with_the_state_of_the_program(attempt: StageSettings, field: Path) -> None:
+    first = GivenSteps(attempt, field, 0)
+    state = stage.State(n=0)
+    seen = iter(Windows(first, 3, "V"))
+    for _ in range(5):
+        next(seen)
+    assert read_states(folder(attempt)) == []
+    state.save(n=7)
+    given = GivenSteps(attempt, field, 5)
+    assert dict(stage.State(n=0)) == {"n": 7}
+    assert next(iter(Windows(given, 3, "V"))).steps == (3, 4, 5)
+
+
+@pytest.mark.parametrize(("length", "wanted"), [(4, "V"), (3, "W"), (3, ["V", "W"])])
+def test_a_window_of_another_program_is_refused(
+    length: int, wanted: str | list[str], attempt: StageSettings, field: Path
+) -> None:
+    seen = iter(Windows(GivenSteps(attempt, field, 0), 3, "V"))
+    for _ in range(4):
+        next(seen)
+    given = GivenSteps(attempt, field, 3)
+    with pytest.raises(
+        stage.StageError, match=r"field: the saved state has 3 steps of V, but the program wants \d ste"
+    ):
+        next(iter(Windows(given, length, wanted)))
+
+
+def test_a_window_that_was_not_saved_is_refused(attempt: StageSettings, field: Path) -> None:
+    given = GivenSteps(attempt, field, 3)
+    stage.State(n=0).save()
+    begin(attempt, 3)
+    stage.State(n=0)
+    with pytest.raises(stage.StageError, match="field: the saved state has no window, but the program wants 3 steps"):
+        next(iter(Windows(given, 3, "V")))

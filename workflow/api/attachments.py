@@ -15,18 +15,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from workflow.api.runs import find_running
 from workflow.errors import RunError, SpecError, WfError
 from workflow.spec.references import SELECT
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
 if TYPE_CHECKING:
     from workflow.api.runs import PlannedRun
+    from workflow.api.set_values import Steered
+    from workflow.formats.steering_files import Value
     from workflow.plan.plan_model import Plan, StreamPlan
     from workflow.spec.load import Loaded
     from workflow.spec.yaml_tree.node import Node
     from workflow.stage import Reader
 
-FOLLOW = "follow"
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
 
@@ -73,7 +75,7 @@ class Trigger(NamedTuple):
 
 
 class Attachment:
-    """A running run, for a notebook or a script that reads its streams. See `attach`."""
+    """A running run, for a notebook or a script that reads its streams or steers it. See `attach`."""
 
     def __init__(self, run_dir: Path, plan: Plan) -> None:
         self.run_dir, self._plan = run_dir, plan
@@ -98,6 +100,24 @@ class Attachment:
             kept.path, self.run_dir / EVENTS_FILE, name, first=_first(first, kept), before=kept.before,
             step_timeout_s=step_timeout_s,
         )  # fmt: skip
+
+    def set(self, stage: str, /, *, at_step: int | None = None, **values: Value) -> Steered | None:
+        """Change values of a stage that declares them by `steer:`, as `wf set` does; waits until it has taken them.
+
+        Args:
+            stage: its name.
+            at_step: the first step that is computed with them, counted from 0; by default the next one.
+            values: the new values, by name.
+
+        Returns:
+            From which step on it computes with them, and the old ones; None: it takes them later.
+
+        Raises:
+            RunError: a value is unknown or out of bounds, the step has passed, or the run has ended. Nothing changes.
+        """
+        from workflow.api.set_values import set_values
+
+        return set_values(self.run_dir, self._plan, stage, values, at_step)
 
 
 def attach(run: str | os.PathLike[str] | None = None) -> Attachment:
@@ -185,6 +205,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[
 
 def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[str, Any]:
     """The stage that reads a stream of the run for what is attached."""
+    from workflow.run.records.attached_runs import FOLLOW
     from workflow.run.records.events_file import EVENTS_FILE
 
     kept = find_kept(run_dir, plan, stream)
@@ -199,6 +220,7 @@ def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[st
 
 def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
     """The pipeline in which this stage writes the stream."""
+    from workflow.run.records.attached_runs import FOLLOW
     from workflow.spec.overlay import with_value
     from workflow.spec.yaml_tree.node import Node, relabelled
     from workflow.spec.yaml_tree.parse import parse_yaml
@@ -235,28 +257,6 @@ def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
         who = "a node, where others cannot read them"
     text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of {who}"
     raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
-
-
-def find_running(run: str | os.PathLike[str] | None, instead: str = "") -> tuple[Path, Plan]:
-    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running.
-
-    `instead`: what can be done with one that has ended, before its name; by default what it has kept is replayed.
-    """
-    from workflow.report.read.run_states import list_runs
-    from workflow.run.records.find_runs import find_run, newest_part, typed_name
-    from workflow.run.records.run_directory import read_filled_plan
-
-    run_dir = newest_part(find_run(run))
-    plan, (line,) = read_filled_plan(run_dir), list_runs([run_dir])
-    if line.state == "running":
-        return run_dir, plan
-    if line.state == "submitted":
-        raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
-    ends = {"succeeded": "it has succeeded", "failed": "it has failed", "unfinished": "it was never started"}
-    replays = any(stream.is_kept or stream.has_whole_spool for stream in plan.streams)
-    instead = instead or ("run its analyses again on what it has kept: wf replay" if replays else "")
-    hint = f"{instead} {typed_name(run_dir)}" if instead else ""
-    raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)
 
 
 def _claim(folder: Path, wanted: str | None, stage: str) -> Path:

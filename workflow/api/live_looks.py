@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workflow.api.attachments import find_kept, find_running, stream_names
+from workflow.api.attachments import find_kept, stream_names
+from workflow.api.runs import find_running
 from workflow.errors import RunError
 
 if TYPE_CHECKING:

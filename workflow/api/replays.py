@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,17 +46,24 @@ def load_replay(
         RunError: the run, or the file of its pipeline, cannot be read, or it has kept no steps of a stream.
         SpecError: mistakes in the pipeline file.
     """
+    from workflow.run.passed_values import changes_of
+    from workflow.run.records.events_file import read_events
     from workflow.run.records.find_runs import find_run
-    from workflow.run.records.run_directory import read_filled_plan
+    from workflow.run.records.run_directory import has_started, read_filled_plan
+    from workflow.run.state.reducer import fold
+    from workflow.run.state.run_state import initial_state
     from workflow.spec.component_files import component_dir, load_component_file
 
     directory = find_run(run)
     plan = read_filled_plan(directory)
-    loaded = load_as_run(directory, plan, pipeline=pipeline, sets=sets)
+    options = options or ReplayOptions()
+    events = read_events(directory) if has_started(directory) else ()
+    changes = changes_of(directory, plan, fold(initial_state(plan), events), options.first)
+    loaded = replace(load_as_run(directory, plan, pipeline=pipeline, sets=sets), changes=changes)
     folder = component_dir(REPLAY, loaded.path.parent)
     player = load_component_file(folder / "component.yaml"), folder
     wanted = list(stages) or default_stages(loaded.spec)
-    return replayed(loaded, wanted, find_recordings(directory, plan), player, options or ReplayOptions())
+    return replayed(loaded, wanted, find_recordings(directory, plan), player, options)
 
 
 def load_as_run(

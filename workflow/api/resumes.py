@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     from workflow.plan.part_plan import to_part
     from workflow.plan.plan_model import PartPlan
     from workflow.run.cut import find_cut
+    from workflow.run.passed_values import changes_of
     from workflow.run.reached import held_files, how_far, kept_streams, unused_states
     from workflow.run.records.events_file import read_events
     from workflow.run.records.find_runs import START_S, find_run, newest_part
@@ -81,7 +82,8 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         )
     _refuse(directory)
     state = fold(initial_state(before), read_events(directory))
-    planned = plan_run(load_as_run(directory, before, sets=sets))
+    loaded = load_as_run(directory, before, sets=sets)
+    planned = plan_run(replace(loaded, changes=changes_of(directory, before, state)))
     plan = planned.plan
     _check_same(before, plan, directory)
     held = held_files(directory, before, plan)

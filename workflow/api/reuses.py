@@ -216,6 +216,8 @@ class _Outputs:
             return "had not succeeded"
         if self.state.skipped.get(name):
             return "had skipped steps"
+        if self.state.steered.get(name):
+            return "was steered"
         read = [self.now.stream(end.stream) for end in self.stage.ends if end.side == "read"]
         if self.stage.added == "spool" and not any(stream.has_whole_spool for stream in read):
             return ""  # its file was removed after the run, and nobody misses it

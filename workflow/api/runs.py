@@ -18,7 +18,7 @@ from workflow.api.plans import (
     refuse_missing,
     show_warnings,
 )
-from workflow.errors import Problem, SpecError, to_message
+from workflow.errors import Problem, RunError, SpecError, to_message
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
@@ -298,3 +298,25 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
 
     directory = find_run(run)
     return RunReport.of(read(directory), directory)
+
+
+def find_running(run: str | os.PathLike[str] | None, instead: str = "") -> tuple[Path, Plan]:
+    """The directory of a run, the newest part of it, and its plan. Raises RunError where it is not running.
+
+    `instead`: what can be done with one that has ended, before its name; by default what it has kept is replayed.
+    """
+    from workflow.report.read.run_states import list_runs
+    from workflow.run.records.find_runs import find_run, newest_part, typed_name
+    from workflow.run.records.run_directory import read_filled_plan
+
+    run_dir = newest_part(find_run(run))
+    plan, (line,) = read_filled_plan(run_dir), list_runs([run_dir])
+    if line.state == "running":
+        return run_dir, plan
+    if line.state == "submitted":
+        raise RunError(f"{run_dir.name} has not started yet", f"wait for it: wf watch {run_dir.name}")
+    ends = {"succeeded": "it has succeeded", "failed": "it has failed", "unfinished": "it was never started"}
+    replays = any(stream.is_kept or stream.has_whole_spool for stream in plan.streams)
+    instead = instead or ("run its analyses again on what it has kept: wf replay" if replays else "")
+    hint = f"{instead} {typed_name(run_dir)}" if instead else ""
+    raise RunError(f"{run_dir.name} is not running: {ends.get(line.state, f'it is {line.state}')}", hint)

@@ -1,8 +1,10 @@
-"""The verbs of what joins a running run, and leaves it."""
+"""The verbs for a run that goes on: what joins it and leaves it, and the values of its stages."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import click
 
 from workflow.cli.completion import complete_run
 from workflow.errors import RunError
+
+_STEERED = re.compile(r"stages\.([^.=]+)\.steer\.([^.=]+)")
 
 
 @click.command()
@@ -110,9 +114,56 @@ def detach(run: Path, name: str) -> None:
     sys.exit(cancel_run(found[name]))
 
 
+@click.command("set")
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.option(
+    "--at-step", type=click.IntRange(min=0), metavar="N",
+    help="The first step of the stage that is computed with it, counted from 0 (default: the next one)",
+)  # fmt: skip
+def set(run: Path, values: tuple[str, ...], at_step: int | None) -> None:
+    """Change values of a stage while its run goes on.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. KEY is
+    `stages.STAGE.steer.NAME`, one of the values that the stage declares by `steer:`, or its component. All ranks take
+    it at the same step. It is recorded, and `wf resume` and `wf replay` do the same at the same step. What is out of
+    bounds, or comes too late, is refused, and the run goes on as it was.
+    """
+    from workflow.api.runs import find_running
+    from workflow.api.set_values import set_values
+    from workflow.report.build.steering_notes import steered_text
+
+    stage, new = _read_values(values)
+    run_dir, plan = find_running(run)
+    taken = set_values(run_dir, plan, stage, new, at_step)
+    if taken is not None:
+        click.echo(steered_text(stage, taken.old, taken.new, taken.step, is_exact=taken.is_exact))
+    else:
+        when = "at its next step" if at_step is None else f"at step {at_step}"
+        click.echo(f"{stage}: {', '.join(new)} will be taken {when}; `wf status {run_dir.name}` shows when it was")
+
+
 def _first(text: str) -> Any:
     if text not in ("newest", "beginning") and not text.isdigit():
         raise click.UsageError(
             f"--from {text}: expected newest, beginning or the number of a step; for example `--from 40`"
         )
     return int(text) if text.isdigit() else text
+
+
+def _read_values(texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The stage, and name → value. Raises UsageError, and SpecError for a value that is no YAML."""
+    from workflow.spec.yaml_tree.node import plain
+    from workflow.spec.yaml_tree.parse import parse_yaml
+
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        match = _STEERED.fullmatch(key)
+        if match is None or not equals:
+            raise click.UsageError(f"{text}: expected stages.STAGE.steer.NAME=VALUE; for example "
+                                   "`stages.sim.steer.feed=0.04`")  # fmt: skip
+        found.setdefault(match[1], {})[match[2]] = plain(parse_yaml(value, f"wf set {key}"))
+    if len(found) > 1:
+        raise click.UsageError(f"one stage at a time, not {' and '.join(found)}: each has steps of its own")
+    return found.popitem()

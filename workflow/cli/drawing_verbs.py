@@ -14,6 +14,7 @@ from workflow.errors import WfError
 
 if TYPE_CHECKING:
     from workflow.look.write_look import WrittenPage
+    from workflow.plan.plan_model import Plan
     from workflow.report.graph.graph_shapes import Direction
     from workflow.report.graph.pipeline_graph import PipelineGraph
 
@@ -39,22 +40,20 @@ SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".
     help="Direction of the data flow; text is always drawn downwards",
 )
 def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
-    """Draw a pipeline: its stages, streams and files; start nothing.
+    """Draw a pipeline, or a run as it was: its stages, streams and files; start nothing.
 
-    PIPELINE is the YAML file. The drawing shows the plan: it includes stages that wf adds, and the transports and
+    PIPELINE is the YAML file, or a run: its directory, its name below runs/, or `latest`; what was attached to the run
+    is drawn, too. The drawing shows the plan: it includes stages that wf adds, and the transports and
     queues that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
     stage that wf adds. GitHub and GitLab draw Mermaid text in Markdown.
     """
-    from workflow.api.plans import find_site, make_plan
     from workflow.report.graph.pipeline_graph import make_pipeline_graph
-    from workflow.site.discover import discover_allocation
+    from workflow.report.show.folded_members import fold_plan
 
     chosen = form or _form_of(output)
     if chosen == "png" and output is None and sys.stdout.isatty():
         raise click.UsageError("a PNG is no text for a terminal: add `--output FILE.png`")
-    loaded = given.load()
-    allocation = discover_allocation()
-    drawn = make_pipeline_graph(make_plan(loaded, find_site(loaded, allocation), allocation))
+    drawn = make_pipeline_graph(fold_plan(_plan_of(given)))
     if output is not None:
         _write(output, _to_bytes(drawn, chosen, direction))
     elif chosen == "png":
@@ -65,6 +64,25 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
         show_lines(_text(drawn))
     else:
         click.echo(_to_bytes(drawn, chosen, direction).decode(), nl=False)
+
+
+def _plan_of(given: GivenPipeline) -> Plan:
+    """The plan of a pipeline file, or of a run with what was attached to it."""
+    if given.path.suffix in (".yaml", ".yml") or given.path.is_file():
+        from workflow.api.plans import find_site, make_plan
+        from workflow.site.discover import discover_allocation
+
+        loaded, allocation = given.load(), discover_allocation()
+        return make_plan(loaded, find_site(loaded, allocation), allocation)
+    from workflow.report.graph.pipeline_graph import with_attached
+    from workflow.run.records.attached_runs import attached_runs
+    from workflow.run.records.find_runs import find_run
+    from workflow.run.records.run_directory import read_plan_file
+
+    if given.profiles or given.sets or given.via or given.site:
+        raise click.UsageError("a run is drawn as it was: name its pipeline file to change something")
+    run_dir = find_run(given.path)
+    return with_attached(read_plan_file(run_dir), {each.name: read_plan_file(each) for each in attached_runs(run_dir)})
 
 
 def _form_of(output: Path | None) -> Form:

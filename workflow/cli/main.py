@@ -53,6 +53,7 @@ SECTIONS = {
         "cancel": "run_verbs",
         "attach": "attach_verbs",
         "detach": "attach_verbs",
+        "set": "attach_verbs",
         "resume": "pipeline_verbs",
         "replay": "pipeline_verbs",
     },

@@ -11,6 +11,9 @@ The supervisor and the report read them. `metrics.jsonl` is only appended to; `k
 | error | stream, type, error |
 | close | stream, side, steps, complete, error; of a reader also ended; bytes of each line that had none; ranks |
 | compressed, accuracy | stream, side, and what compression did |
+| steered | id, step, old, new (values by name), by: a change that was taken, at its step |
+| refused | id, values, by, reason: a change that was not taken |
+| steer | id, stage, values, step: a change that this stage asks for at another one |
 | lost | lines: so many could not be written |
 | end | compute_s after the last stream call |
 

@@ -100,6 +100,10 @@ class StageSettings:
     # states its own have to fit. `written`: stage behind it → those of these streams that it writes.
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Values that can be changed while it runs → those at the start; and the changes that are known before the start, as
+    # records of `steering_files`.
+    steer: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    changes: Sequence[Mapping[str, Any]] = ()
 
     @property
     def by_hand(self) -> bool:
@@ -131,7 +135,7 @@ def read_stage_file(path: Path) -> StageSettings:
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
             data.get("restarts", False), data.get("save_every_s"),
-            data.get("readers", {}), data.get("written", {}),
+            data.get("readers", {}), data.get("written", {}), data.get("steer", {}), tuple(data.get("changes", ())),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

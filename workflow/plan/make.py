@@ -38,7 +38,7 @@ from workflow.plan.topology.implicit_stages import (
     pass_on,
     place_on_node,
 )
-from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
+from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports, streams_by_stage
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
 
@@ -113,14 +113,17 @@ def make_plan(
     # Programs: what is started, with which files
     values = pipeline_values(str(pipeline.path.parent), python, spec.params, joined, paths)
     keep_freed = kept_by_default(declared.values(), site)
+    streams_at = streams_by_stage(joined.values())
+    started_again = {name for rule in restarts.values() for name in rule.stages}
     groups = launch_groups(joined, declared, site, problems)
     group_of = {name: group for group in groups for name in group.stages}
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
             plan_launch(stage, placements[name], group_of.get(name), python, site, notes), restarts.get(name),
-            why_from_start(stage, joined.values(), {each for rule in restarts.values() for each in rule.stages}),
-            values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
+            why_from_start(stage, streams_at.get(name, []), started_again),
+            values=values, changes=loaded.changes.get(name, ()), keep_freed=keep_freed, site=site, origins=origins,
+            notes=notes,
         )
         for name, stage in declared.items()
     ]  # fmt: skip

@@ -75,7 +75,7 @@ class EndPlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
-        "on_node",
+        "on_node", "does_without",
     )  # fmt: skip
 
     stream: str
@@ -124,6 +124,10 @@ class EndPlan(PlanPart):
     skips_now: int | None = Field(None, description="the one of them that no attempt has left out yet")
     on_node: OnNode = Field(
         "", description="of a spool: where on its node the file is, and `path` a link to it; empty: at `path`"
+    )
+
+    does_without: bool = Field(
+        False, description="of an end that reads: whether the program goes on when its writer has failed and is ignored"
     )
 
     @property
@@ -214,7 +218,7 @@ START_OF_SOURCES: dict[SourceBegin, str] = {
 class RestartPlan(PlanPart):
     """That a stage is started again when it fails, how often, and where it goes on."""
 
-    rare: ClassVar[tuple[str, ...]] = ("sources", "same_step")
+    rare: ClassVar[tuple[str, ...]] = ("sources", "same_step", "then")
     times: int
     within_s: float | None = Field(description="only the restarts of so long count; None: all")
     backoff_s: float = Field(description="pause before the second restart and each one that follows")
@@ -230,6 +234,9 @@ class RestartPlan(PlanPart):
         "they save one",
     )
     same_step: Literal["stop", "skip"] = Field("stop", description="what follows when it fails twice at the same step")
+    then: Literal["stop", "ignore"] = Field(
+        "stop", description="what follows when it is not started again any more: the others stop, or go on without it"
+    )
 
 
 class CheckpointPlan(PlanPart):
@@ -253,10 +260,48 @@ class CheckpointPlan(PlanPart):
         return max(0, written - 1) if self.again and number % self.every == 0 else written
 
 
+class SteerPlan(PlanPart):
+    """A value of a stage that can be changed while it runs."""
+
+    rare: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "choices", "unit", "file", "around", "signal")
+    type: Literal["int", "float", "bool", "string"]
+    value: Scalar = Field(description="at the start")
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: list[Scalar] = []
+    unit: str = ""
+    file: str = Field("", description="of a program without workflow.stage: the file in which it finds the value")
+    around: list[str] = Field([], description="the text of that file: between these pieces stands the value")
+    signal: str = Field("", description="what the program gets when the file has been replaced, `USR1`; empty: nothing")
+
+
+# Who has asked for a change that stands in the pipeline file.
+FROM_FILE = "the pipeline file"
+
+
+class ChangePlan(PlanPart):
+    """New values of a stage that are known before the start, from the pipeline file or from an earlier run."""
+
+    id: str
+    values: dict[str, Scalar]
+    step: int | None = Field(description="the first step that is computed with them; None: nobody knows")
+    by: str = Field(description="who has asked for it")
+
+
+class MemberPlan(PlanPart):
+    """Which member of an ensemble a stage is."""
+
+    ensemble: str = Field(description="the name of the stage in the pipeline file")
+    index: int
+    values: dict[str, Scalar] = Field({}, description="its own values, by name")
+
+
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
-    rare: ClassVar[tuple[str, ...]] = ("secrets", "restart", "checkpoint", "from_start", "kept_files")
+    rare: ClassVar[tuple[str, ...]] = (
+        "secrets", "restart", "checkpoint", "from_start", "kept_files", "member", "steer", "changes",
+    )  # fmt: skip
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -282,7 +327,7 @@ class StagePlan(PlanPart):
     stop_signal: StopSignal | None = Field(
         None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
     )
-    starts_after: list[str] = Field([], description="stages that must have succeeded first")
+    starts_after: list[str] = Field([], description="stages that must have ended first, in order or ignored")
     files: dict[str, str] = Field(
         {}, description="absolute path → text to write; of a run without those of the user's `files:`"
     )
@@ -293,6 +338,7 @@ class StagePlan(PlanPart):
     optional: bool = Field(
         False, description="whether the run succeeds without it: a tap, the relay of taps only, or `on_failure: ignore`"
     )
+    member: MemberPlan | None = Field(None, description="None: it is no member of an ensemble")
     restart: RestartPlan | None = Field(None, description="None: when it fails the run is stopped")
     checkpoint: CheckpointPlan | None = Field(None, description="None: it saves nothing for a later part of the run")
     from_start: str = Field(
@@ -303,6 +349,8 @@ class StagePlan(PlanPart):
         {},
         description="BP5 file that its component writes → of how many steps that it reads it writes one",
     )
+    steer: dict[str, SteerPlan] = Field({}, description="values that can be changed while it runs, by name")
+    changes: list[ChangePlan] = Field([], description="changes of them that are known, in the order of their steps")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

@@ -17,6 +17,7 @@ from workflow.formatting import moment
 from workflow.installation import install_command
 from workflow.report.read.run_records import SUFFIX, read_records
 from workflow.report.report_model import RankSpread, ReaderPart, Report, StagePart, StepTimes, StreamPart
+from workflow.report.show.folded_members import fold_report
 from workflow.report.show.report_tables import expectation_table, stage_table, stream_table
 from workflow.report.show.run_in_words import compression_lines, fault_text, last_lines, limit_lines, summary
 from workflow.run.records.find_runs import find_run
@@ -150,7 +151,8 @@ def make_summary_html(report: Report, run_dir: Path) -> str:
     from workflow.report.html.page import SIGNS, TEMPLATES
 
     page = run_dir / "report.html"
-    made = [make(report, "terminal") for make in (stage_table, stream_table, expectation_table)]
+    folded = fold_report(report)
+    made = [make(folded, "terminal") for make in (stage_table, stream_table, expectation_table)]
     tables = [table for table in made if table.rows]
     measured = any(stream.throughput for stream in report.streams)
     return TEMPLATES.get_template("notebook_summary.html.j2").render(

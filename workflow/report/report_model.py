@@ -142,6 +142,7 @@ class StagePart(ReportPart):
     name: str
     kind: str
     program: str = Field(description="the component's name, or the command")
+    ensemble: str = Field("", description="the ensemble that it is a member of; empty: none")
     ranks: int
     state: StageVerdict = Field(description="ended: its process is gone, and it has no verdict")
     pid: int | None = None
@@ -341,6 +342,19 @@ class RestartPart(ReportPart):
     )
 
 
+class SteeringPart(ReportPart):
+    """That values of a stage were changed while it ran, or were to be."""
+
+    t: Real = Field(description="when the stage has taken them, or they were refused; Unix seconds")
+    stage: str
+    by: str = Field(description="who has asked: `user@host`, a stage, or the pipeline file")
+    step: int | None = Field(description="the first step that was computed with them; None: they were not taken")
+    old: dict[str, bool | int | float | str] = {}
+    new: dict[str, bool | int | float | str]
+    exact: bool = Field(True, description="false: the program reads a file, so that the step is known by about")
+    refused: str = Field("", description="why they were not taken; empty: they were")
+
+
 class Report(ReportPart):
     """What a run did."""
 
@@ -352,6 +366,9 @@ class Report(ReportPart):
     stages: list[StagePart]
     streams: list[StreamPart]
     restarts: list[RestartPart] = Field([], description="stages that were started again, in order")
+    steering: list[SteeringPart] = Field(
+        [], description="values that were changed while it ran, in order; the newest 100"
+    )
     attached: list[RunLine] = Field([], description="the runs that are or were attached to it (`wf attach`)")
     forecast: list[ForecastLine] = Field(
         [], description="empty: there was no forecast, because the site is not calibrated"

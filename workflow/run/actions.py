@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workflow.formats.steering_files import ValueChange
 from workflow.run.state.events import Event
 from workflow.run.state.lifecycle_events import RunFinished, StageSucceeded
 from workflow.run.state.reducer import apply
@@ -31,6 +32,14 @@ class PassSignal:
 
     stage: str
     signal: str
+
+
+@dataclass(frozen=True)
+class PassValues:
+    """Pass these new values on to the program of a stage, which takes them at a step, or writes why it does not."""
+
+    stage: str
+    change: ValueChange
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,7 @@ Action = (
     StartStage
     | SignalStages
     | PassSignal
+    | PassValues
     | TellStages
     | AskScheduler
     | KillStage

@@ -22,6 +22,7 @@ from workflow.run.state.events import (
     Requested,
     RunStarted,
     StageStarted,
+    SteeringAsked,
     StreamOpened,
     StreamOpening,
 )
@@ -30,6 +31,7 @@ from workflow.run.state.lifecycle_events import (
     DeadlockFound,
     RestartDecided,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -37,12 +39,20 @@ from workflow.run.state.lifecycle_events import (
     StopRequested,
 )
 from workflow.run.state.reducer import fold, with_stage
-from workflow.run.state.run_state import RunState
+from workflow.run.state.run_state import EndState, RunState, StageState
+from workflow.run.steering_requests import pass_values
 from workflow.run.stop_sequence import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.verdict.broken_streams import can_be_read_again, losses
 from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
-from workflow.run.verdict.failed_stages import awaited_streams, can_be_ended, failing_since, tolerated_failures
+from workflow.run.verdict.failed_stages import (
+    awaited_streams,
+    can_be_ended,
+    does_without_writer,
+    failing_since,
+    may_be_ignored,
+    tolerated_failures,
+)
 from workflow.run.verdict.failure_checks import (
     RunFailure,
     failure_by_deadline,
@@ -78,6 +88,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             decisions.decide(StopRequested(decisions.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
             _take_request(decisions, event)
+        if isinstance(event, SteeringAsked):
+            pass_values(decisions, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
             decisions.actions.append(SignalStages((event.stage,), signal.SIGTERM))
     _check_nodes(decisions, events)
@@ -241,32 +253,42 @@ def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
     for name in decisions.state.stages if changed else ():
-        stage = decisions.state.stages[name]
-        if (
-            name in changed
-            and stage.status == "starting"
-            and stage.started is not None
-            and not _unopened(decisions.state, name)
-        ):
-            decisions.decide(StageOpen(decisions.t, name))
+        if name in changed:
+            _mark_if_open(decisions, name)
+
+
+def _mark_if_open(decisions: Decisions, name: str) -> None:
+    stage = decisions.state.stages[name]
+    if stage.status == "starting" and stage.started is not None and not _unopened(decisions.state, name):
+        decisions.decide(StageOpen(decisions.t, name))
 
 
 def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
-    """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
+    """Start the stages whose predecessors have ended. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not decisions.state.proving
-    if not (begins or decisions.succeeded) or failing_since(decisions.state) is not None:
+    if begins or decisions.succeeded:
+        _start_waiting(decisions)
+
+
+def _start_waiting(decisions: Decisions) -> None:
+    if failing_since(decisions.state) is not None:
         return
     ready = [
         plan.name
         for plan in decisions.state.plan.stages
         if decisions.state.stages[plan.name].status == "waiting"
-        and all(decisions.state.stages[name].status == "succeeded" for name in plan.starts_after)
+        and all(_has_ended(decisions.state.stages[name]) for name in plan.starts_after)
     ]
     if _refuse_lost(decisions, ready):
         return
     for name in ready:
         decisions.state = with_stage(decisions.state, name, status="starting")
         decisions.actions.append(StartStage(name))
+
+
+def _has_ended(stage: StageState) -> bool:
+    """Whether those that wait for a stage may start."""
+    return stage.status == "succeeded" or (stage.ignored and not stage.runs)
 
 
 def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
@@ -400,6 +422,8 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
     those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
     for name in tolerated_failures(decisions.state):
+        if not decisions.state.stages[name].ignored:
+            _ignore(decisions, name)
         stage = decisions.state.stages[name]
         due = not stage.runs or decisions.t >= (stage.failed or 0.0) + decisions.state.plan.deadlines.stop
         if due and not stage.killed:
@@ -408,6 +432,15 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
         if not stage.runs and not stage.replaced and (streams := awaited_streams(decisions.state, name)):
             decisions.state = with_stage(decisions.state, name, replaced=True)
             decisions.actions.append(ReplaceReader(name, tuple(streams)))
+
+
+def _ignore(decisions: Decisions, name: str, why: str = "") -> None:
+    """Let the others go on without a stage that has failed."""
+    written = [stream for stream in decisions.state.plan.streams if stream.writer == name]
+    decisions.decide(StageIgnored(decisions.t, name, [stream.name for stream in written], why))
+    for reader in (reader for stream in written for reader in stream.readers):
+        _mark_if_open(decisions, reader)
+    _start_waiting(decisions)
 
 
 def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
@@ -437,6 +470,9 @@ def _stop_after_failure(decisions: Decisions) -> None:
     if isinstance(restart, RestartDecided):
         _decide_restart(decisions, restart)
         return
+    if may_be_ignored(state, culprit):
+        _ignore(decisions, culprit, restart)
+        return
     cause = cause_of(state, culprit)
     not_again = [f"it was not started again: {restart}"] if restart else []
     reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *not_again, *losses(state, culprit)])
@@ -464,4 +500,12 @@ def _start_again(decisions: Decisions) -> None:
 
 
 def _unopened(state: RunState, name: str) -> bool:
-    return any(end.live and end.opened is None for end in state.ends_of(name))
+    ends = [end for end in state.ends_of(name) if end.live and end.opened is None]
+    return any(not does_without_writer(state, end) and not _comes_later(state, end) for end in ends)
+
+
+def _comes_later(state: RunState, end: EndState) -> bool:
+    """Whether the writer of an end waits for others to end: its reader has begun, and does without it until then."""
+    writer = state.stages.get(state.plan.stream(end.stream).writer)
+    waits = end.side == "read" and writer is not None and writer.status == "waiting"
+    return waits and state.plan.stage(end.stage).end(end.stream, "read").does_without

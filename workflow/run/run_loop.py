@@ -19,6 +19,7 @@ from workflow.formats.node_folder import links, remove_links
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
+from workflow.formats.steering_files import ValueChange
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
@@ -31,6 +32,7 @@ from workflow.run.actions import (
     FinishRun,
     KillStage,
     PassSignal,
+    PassValues,
     RecordEvent,
     ReplaceReader,
     RestartStages,
@@ -47,6 +49,7 @@ from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.part_files import join_files, joined_inputs
+from workflow.run.passed_values import hand_over
 from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
@@ -74,6 +77,7 @@ from workflow.run.state.events import (
     StagesRestarted,
     StageStarted,
     StageWorked,
+    SteeringRefused,
     StepsDropped,
     StrangeReader,
     Tick,
@@ -81,6 +85,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import initial_state
+from workflow.run.steering_requests import taken_from_file, to_asked
 from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
@@ -232,6 +237,8 @@ class RunLoop:
                 self.processes.signal([*lines, *stages], number)
             case PassSignal(stage=name, signal=word):
                 self.pass_on(name, word)
+            case PassValues(stage=name, change=change):
+                self.pass_values(name, change)
             case TellStages(stages=stages, reason=reason):
                 self.tell(stages, reason)
             case AskScheduler():
@@ -266,6 +273,20 @@ class RunLoop:
         """Send the signal `USR1` to the program of a stage or to its launcher."""
         launch = self.launches.of(name)
         self.processes.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{word}"])
+
+    def pass_values(self, name: str, change: ValueChange) -> None:
+        """Let the program of a stage find new values; that this failed is an event as well."""
+        try:
+            signals = hand_over(self.plan.stage(name), stage_dir(self.run_dir, name), change)
+        except OSError as error:
+            reason = f"cannot write {error.filename}: {error.strerror}"
+            values = dict(change.values)
+            self.events.append(SteeringRefused(self.clock.now(), change.id, name, values, change.by, reason))
+            return
+        for word in signals:
+            self.pass_on(name, word)
+        if (taken := taken_from_file(self.state, name, change, self.clock.now())) is not None:
+            self.events.append(taken)
 
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
@@ -368,6 +389,7 @@ class RunLoop:
         if now - self.asked >= CONTROL_S:
             self.asked = now
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+            self.events += [to_asked(each.stage, each.change, now) for each in self.requests.take_steering()]
 
     def take_answers(self, now: float) -> None:
         """What the scheduler has said of the job, and the proof of the placement has found."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -18,12 +18,14 @@ from workflow.spec.expectations import expectation_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
+from workflow.spec.origins import Origins
 from workflow.spec.pipeline_parameters import fill_parameters
 from workflow.spec.plain_secrets import secret_problems
 from workflow.spec.references import (
     RELAY,
     added_by_wf,
     implicit_stage_problems,
+    ports_of,
     programs,
     reference_problems,
     section,
@@ -33,8 +35,11 @@ from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import keys_of, problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest
+from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, key_text, nearest
 from workflow.spec.yaml_tree.parse import read_yaml
+
+if TYPE_CHECKING:
+    from workflow.spec.ensembles import EnsembleMember
 
 
 @dataclass
@@ -94,11 +99,13 @@ class Checked:
     """What a tree means, and what is wrong with it. `spec` is None when the schema is not met."""
 
     root: Node
-    """The tree with its parameters filled in."""
+    """The tree with its parameters filled in, and a stage for each member of an ensemble."""
     spec: PipelineSpec | None = None
     components: dict[str, Component] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
+    members: dict[str, EnsembleMember] = field(default_factory=dict)
+    origins: Origins = field(default_factory=lambda: Origins(Node({}, SourcePosition(""))))
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -110,9 +117,12 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         load_engines: False to check only their names, which is cheaper.
     """
     filled = fill_parameters(root)
-    root = filled.root
-    checked = Checked(root)
-    checked.spec, checked.problems = validated(PipelineSpec, root)
+    root, checked = filled.root, Checked(filled.root, origins=Origins(filled.root))
+    if _has_ensembles(root):
+        _expand_ensembles(checked, library)
+        root = checked.root
+    checked.spec, problems = validated(PipelineSpec, root)
+    of_ensembles, checked.problems = checked.problems, problems
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
         component = _check_component(root, path, stage, base, library, checked)
@@ -121,6 +131,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
+    checked.problems += of_ensembles
     # A malformed name is reported once, not also as a name that does not exist.
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)
@@ -135,7 +146,28 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems = [problem for problem in checked.problems if problem.key not in hidden] + secrets
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
+    checked.problems = [each._replace(key=checked.origins.written(each.key)) for each in checked.problems]
     return checked
+
+
+def _has_ensembles(root: Node) -> bool:
+    stages, streams = (section(root, name).values() for name in ("stages", "streams"))
+    return any(each.child("members") for each in stages) or any(each.child("collect") for each in streams)
+
+
+def _expand_ensembles(checked: Checked, library: Library) -> None:
+    from workflow.spec.ensembles import expand_ensembles  # few pipelines pay for it
+
+    expanded = expand_ensembles(checked.root, lambda stage, side: _port_names(stage, side, library))
+    checked.origins = Origins(checked.root, expanded.keys)
+    checked.root, checked.members, checked.problems = expanded.root, expanded.members, expanded.problems
+
+
+def _port_names(stage: Node, side: Literal["reads", "writes"], library: Library) -> Collection[str]:
+    """The names of a stage's ports, as far as they are known."""
+    name = text_at(stage, "component")
+    component = None if name is None else library.component(name)
+    return ports_of(stage, component, "from" if side == "writes" else "to")[0]
 
 
 def _with_expect(problem: Problem) -> Problem:
@@ -231,6 +263,9 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
     given = node.child("via")
     via = StreamSpec.model_fields["via"].default if given is None else given.value
     if not isinstance(via, str):
+        return
+    if library is not None and via in library.engines:
+        checked.engines[stream] = library.engines[via]
         return
     known = known_engines()
     if via not in known and via.lower() not in known:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
@@ -20,6 +20,10 @@ from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, ov
 from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
+
+if TYPE_CHECKING:
+    from workflow.formats.steering_files import ValueChange
+    from workflow.spec.ensembles import EnsembleMember
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -49,10 +53,14 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
+    members: dict[str, EnsembleMember] = field(default_factory=dict, repr=False)
+    """Stage → which member of an ensemble it is; those that are one."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
     python: str = ""
     """The Python that executes components, absolute; empty: that of wf."""
+    changes: Mapping[str, Sequence[ValueChange]] = field(default_factory=dict)
+    """Stage → what was changed of it while an earlier run went on, which is repeated."""
 
 
 def load_pipeline(
@@ -107,7 +115,8 @@ def load_pipeline(
         engines=checked.engines,
         presets=dict(library.engines),
         templates=templates,
-        origins=Origins(checked.root),
+        origins=checked.origins,
+        members=checked.members,
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )

@@ -16,6 +16,16 @@ class WrittenKey(NamedTuple):
     below: bool = True
 
 
+def written_key(key: str, added: Mapping[str, WrittenKey]) -> str:
+    """The key that the user wrote, for one of a stage or a stream that wf added; any other key unchanged."""
+    ends = [len(key), *(index for index in range(len(key) - 1, 0, -1) if key[index] in ".[")]
+    for end in ends if added else ():
+        if (found := added.get(key[:end])) is not None:
+            # A pipe may belong to a member of an ensemble: both were added.
+            return written_key(found.key + (key[end:] if found.below else ""), added)
+    return key
+
+
 class Origins:
     """Answers for one loaded pipeline. Keys are written like `streams.atoms.queue.limit`.
 
@@ -27,16 +37,12 @@ class Origins:
         self._added = added or {}
 
     def with_added(self, added: Mapping[str, WrittenKey]) -> Origins:
-        """The origins of the same pipeline with the keys that wf added to it."""
-        return Origins(self._root, added)
+        """The origins of the same pipeline with more keys that wf added to it."""
+        return Origins(self._root, {**self._added, **added})
 
     def written(self, key: str) -> str:
         """The key that the user wrote, for a key of a stage or a stream that wf added; any other key unchanged."""
-        ends = [len(key), *(index for index in range(len(key) - 1, 0, -1) if key[index] in ".[")]
-        for end in ends if self._added else ():
-            if (found := self._added.get(key[:end])) is not None:
-                return found.key + (key[end:] if found.below else "")
-        return key
+        return written_key(key, self._added)
 
     def of(self, key: str) -> str:
         """`pipeline.yaml:14:9`, `--set ranks…`, `profile post-hoc (pipeline.yaml:31:5)`, or `default`."""

@@ -6,11 +6,12 @@ They are filled in on the tree, after the overlays and before the schema is chec
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from workflow.errors import Problem
+from workflow.spec.models.units import Scalar
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, names_in, parse, scalar_text
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, shown
@@ -127,7 +128,7 @@ def _filled(node: Node, path: KeyPath, filled: Filled) -> Node:
     names = list(dict.fromkeys(part.name for part in parts if _is_parameter(part)))
     if not names:
         return node
-    values: dict[str, bool | int | float | str] = {}
+    values: dict[str, Scalar] = {}
     for name in names:
         declared = _section(filled.root).get(name.removeprefix(_BEGIN))
         value = _value(declared) if declared is not None else None
@@ -137,12 +138,26 @@ def _filled(node: Node, path: KeyPath, filled: Filled) -> Node:
         filled.unfilled.add(key_text(path))
         if declared is None:
             filled.problems.append(problem_at(filled.root, path, *_unknown(name.removeprefix(_BEGIN), filled.root)))
-    if len(values) < len(names):
+    return node if len(values) < len(names) else with_values(node, values)
+
+
+def with_values(node: Node, values: Mapping[str, Scalar]) -> Node:
+    """A text with the placeholders of these names as their values; exactly one placeholder takes the type of its value.
+
+    The same node where it has none of them. Raises PlaceholderError.
+    """
+    parts = [part for part in parse(node.value) if part]
+    names = list(dict.fromkeys(part.name for part in parts if isinstance(part, Placeholder) and part.name in values))
+    if not names:
         return node
     if len(parts) == 1:
-        return node._replace(value=values[names[0]], parameters=tuple(names))
-    texts = [parse(scalar_text(values[part.name])) if _is_parameter(part) else [part] for part in parts]
-    return node._replace(value=joined(each for text in texts for each in text), parameters=tuple(names))
+        return node._replace(value=values[names[0]], parameters=(*node.parameters, *names))
+    texts = [
+        parse(scalar_text(values[part.name])) if isinstance(part, Placeholder) and part.name in values else [part]
+        for part in parts
+    ]
+    filled = joined(each for text in texts for each in text)
+    return node._replace(value=filled, parameters=(*node.parameters, *names))
 
 
 def _is_parameter(part: str | Placeholder) -> TypeGuard[Placeholder]:

@@ -136,7 +136,7 @@ def _end_problems(
         yield problem_at(root, path, f"there is no stage `{shortened(stage)}`", _stage_hint(stage, stages))
         return
     component = components.get(stage)
-    here, other = _ports(stages[stage], component, side)
+    here, other = ports_of(stages[stage], component, side)
     if component is not None and not here:
         hint = f"it {_VERB['to' if side == 'from' else 'from']} {listing(other)}: are `from` and `to` swapped?"
         message = f"stage `{stage}` (component {component.component}) {_VERB[side]} nothing"
@@ -147,7 +147,7 @@ def _end_problems(
         yield problem_at(root, path, f"stage `{stage}` {_VERB[side]} no `{shortened(port)}`", hint)
 
 
-def _ports(stage: Node, component: Component | None, side: Literal["from", "to"]) -> tuple[set[str], set[str]]:
+def ports_of(stage: Node, component: Component | None, side: Literal["from", "to"]) -> tuple[set[str], set[str]]:
     """Names of the ports on this side and on the other one."""
     if component is not None:
         writes, reads = set(component.writes), set(component.reads)

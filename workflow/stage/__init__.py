@@ -18,11 +18,15 @@ ADIOS2 rank 0 reads and writes for all ranks; with one built with MPI each rank 
 from __future__ import annotations
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.api.open_streams import follow, open_reader, open_writer, open_writers
+from workflow.stage.api.members import Members
+from workflow.stage.api.open_streams import follow, open_members, open_reader, open_writer, open_writers
 from workflow.stage.api.reader import Reader, in_step
+from workflow.stage.api.reservoir import Reservoir
 from workflow.stage.api.state import State, once
+from workflow.stage.api.steered_values import steer, steered
 from workflow.stage.api.step import Piece, Step
 from workflow.stage.api.stopping import stop_requested
+from workflow.stage.api.window import Window
 from workflow.stage.api.writer import Writer
 from workflow.stage.ranks import block, block_of, communicator, grid, rank, size
 from workflow.stage.settings import is_joined
@@ -40,8 +44,8 @@ from workflow.stage.stage_errors import (  # fmt: skip
 from workflow.stage.variables import Array, Info
 
 __all__ = [
-    "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
-    "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block",
-    "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once", "open_reader", "open_writer",
-    "open_writers", "rank", "size", "stop_requested",
+    "Array", "BoundExceeded", "ContractError", "Info", "Members", "Piece", "RanksDiffer", "Reader", "Reservoir",
+    "RunStopped", "Shape", "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps",
+    "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once",
+    "open_members", "open_reader", "open_writer", "open_writers", "rank", "size", "steer", "steered", "stop_requested",
 ]  # fmt: skip

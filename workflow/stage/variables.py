@@ -88,8 +88,8 @@ class BlockTable(NamedTuple):
 def to_array(name: str, value: Any) -> tuple[Array, str]:
     """`value` as a native, C-contiguous array of a type that ADIOS2 has; and NumPy's name of that type, or `string`.
 
-    Copies only what has another layout; booleans become uint8. Raises TypeError, with the name of the variable, for
-    types that cannot be streamed.
+    Copies only what has another layout, or is read-only; booleans become uint8. Raises TypeError, with the name of the
+    variable, for types that cannot be streamed.
     """
     array = np.asarray(value)
     if array.dtype == np.bool_:
@@ -103,7 +103,9 @@ def to_array(name: str, value: Any) -> tuple[Array, str]:
     if kind == "string" and array.ndim:
         raise TypeError(f"{name}: arrays of strings cannot be written; join them, or make them an attribute")
     # ascontiguousarray would turn a scalar into a one-element array.
-    return (np.ascontiguousarray(array) if array.ndim else array), kind
+    array = np.ascontiguousarray(array) if array.ndim else array
+    # ADIOS2's bindings (2.12.1) take no array that cannot be changed, such as that of a window, or of JAX.
+    return (array if array.flags.writeable or kind == "string" else array.copy()), kind
 
 
 def fresh_array(shape: Shape, kind: str) -> Array:

@@ -23,6 +23,9 @@ from workflow.plan.topology.start_dependencies import may_overlap
 from workflow.site.site_model import Site, largest_job
 from workflow.spec.models.pipeline import StagePlace
 
+# In a message on stages for which there are too few cores.
+MOST_NAMED = 6
+
 
 def place_stages(
     stages: Mapping[str, DeclaredStage],
@@ -128,12 +131,18 @@ def _choose_cores(
         chosen[demand.name] = bind_ranks(demand, ranks, wishes[demand.name], free, gpus, site)
         if ranks * demand.cores_per_rank > len(free) and _group(demand, site) not in crowded:
             crowded.add(_group(demand, site))
-            together = [*(each for each in beside if each.cores_per_rank), demand]
+            together = _together(demands, demand, overlap, site)
             if fits_the_site or oversubscribe:
                 more = _nodes_that_fit(demands, demand.home, overlap, ranges, site)
                 _note_too_few_cores(together, ranges, more, site, oversubscribe, notes)
         group.append(demand)
     return chosen, crowded
+
+
+def _together(demands: list[Demand], demand: Demand, overlap: Overlap, site: Site) -> list[Demand]:
+    """The stages with cores that run on the same nodes at the same time as this one, itself included."""
+    here = [each for each in demands if _group(each, site) == _group(demand, site) and each.cores_per_rank]
+    return [each for each in here if each is demand or overlap[demand.name] >> each.position & 1]
 
 
 def _has_gpus(demand: Demand, site: Site) -> bool:
@@ -178,8 +187,11 @@ def _note_too_few_cores(
     if site.others:
         has += f", and other runs use {plural(len(site.others), 'core')}"
     shares = ", ".join(
-        f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}" for each in together
+        f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}"
+        for each in together[:MOST_NAMED]
     )
+    if len(together) > MOST_NAMED:
+        shares += f", and {plural(len(together) - MOST_NAMED, 'more stage')}"
     if oversubscribe:
         notes.advise(f"{total} cores are requested and {has} ({shares}): these stages slow each other down")
         return

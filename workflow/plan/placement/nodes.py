@@ -79,17 +79,40 @@ def find_homes(
 ) -> dict[str, str]:
     """Stage → the stage whose nodes it uses.
 
-    A stage without cores of its own (a sink) sits beside the stage that it reads from (`feeders`).
+    A stage without cores of its own (a sink) sits beside the stage that it reads from (`feeders`). Members of an
+    ensemble share a node, as many as fit.
     """
-    beside: dict[str, str] = {}
+    beside = _packed_members(stages, cores_per_rank, site)
     for name, stage in stages.items():
         share = stage.spec.place.share
+        if name in beside:
+            continue
         if share is not None:
             beside[name] = share
         elif cores_per_rank[name] == 0 and stage.spec.place.nodes is None and name in feeders:
             beside[name] = feeders[name]
     homes = {name: _end_of_chain(name, beside, problems) for name in stages}
     return homes if site.nodes > 1 else {name: name for name in stages}
+
+
+def _packed_members(
+    stages: Mapping[str, DeclaredStage], cores_per_rank: Mapping[str, int], site: Site
+) -> dict[str, str]:
+    """Member of an ensemble → the first one on its node, of those that have a node together."""
+    members: dict[str, list[str]] = {}
+    for name, stage in stages.items():
+        place = stage.spec.place
+        if stage.member is not None and (place.share, place.nodes, place.ranks_per_node) == (None, None, None):
+            members.setdefault(stage.member.ensemble, []).append(name)
+    found: dict[str, str] = {}
+    for names in members.values():
+        stage = stages[names[0]]
+        ranks, gpus = stage.spec.ranks, stage.spec.ranks * stage.spec.place.gpus_per_rank
+        fit = len(site.usable_cores) // max(1, ranks * cores_per_rank[names[0]])
+        fit = min(fit, site.gpus_per_node // gpus) if gpus else fit
+        if fit > 1:
+            found |= {name: names[at - at % fit] for at, name in enumerate(names) if at % fit}
+    return found
 
 
 def _end_of_chain(name: str, beside: Mapping[str, str], problems: Problems) -> str:

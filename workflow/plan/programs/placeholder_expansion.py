@@ -60,6 +60,8 @@ def stage_values(stage: DeclaredStage, ends: Iterable[EndPlan], of_pipeline: Map
         "stage.ranks": str(stage.spec.ranks),
         "stage.dir": work_dir(stage.name),
     }
+    of_member = {} if stage.member is None else stage.member.placeholders
+    values |= {name: joined(parse(scalar_text(value))) for name, value in of_member.items()}
     values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
     values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
     known = ChainMap(values, dict(of_pipeline))

@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow.formats.sides import Side
 from workflow.formatting import duration, plural
 from workflow.plan.placeholders import checkpoint_path, literal_all, stage_dir, work_dir
-from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, EndPlan, LaunchPlan, Placement, RestartPlan, StagePlan
+from workflow.plan.plan_model import (
+    RUN_DIR,
+    CheckpointPlan,
+    EndPlan,
+    LaunchPlan,
+    MemberPlan,
+    Placement,
+    RestartPlan,
+    StagePlan,
+)
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
 from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory, memory_environment, site_environment
+from workflow.plan.programs.steering_plans import plan_steering
 from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
@@ -27,6 +37,9 @@ from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal, scalar_text
+
+if TYPE_CHECKING:
+    from workflow.formats.steering_files import ValueChange
 
 _SCRIPT = re.compile(r"[^/$-].*\.(py|sh|pl|jl|lua|rb|R)")
 
@@ -42,6 +55,7 @@ def to_stage_plan(
     from_start: str,
     *,
     values: Mapping[str, str],
+    changes: Sequence[ValueChange],
     keep_freed: int,
     site: Site,
     origins: Origins,
@@ -51,6 +65,7 @@ def to_stage_plan(
 
     Args:
         values: the placeholders that are the same in every stage (`pipeline_values`).
+        changes: what was changed of it while an earlier run went on that this one repeats.
         keep_freed: bytes that a rank may keep where no size is written (`kept_by_default`).
     """
     problems = notes.problems
@@ -62,6 +77,10 @@ def to_stage_plan(
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", memory.why)
     written, copied = user_files(stage, filler, configs, ends, problems)
+    steering = plan_steering(stage, parameters, changes, launch, filler, problems)
+    if taken := next((path for path in steering.files if path in configs or path in written or path in copied), None):
+        text = f"{PurePosixPath(taken).name} is a file of `files:` or a config, and would be replaced"
+        problems.add(f"stages.{stage.name}.steer", text, "give the control file another name")
     environment = _environment(stage, ends, placement, memory, filler, site, notes)
     made = StagePlan(
         name=stage.name,
@@ -81,30 +100,40 @@ def to_stage_plan(
         random_sst_ids=_has_random_ids(stage, program[0] == values["wf.python"], environment, site),
         stop_signal=stage.spec.stop_signal,
         starts_after=waits,
-        files={**configs, **written},
+        files={**configs, **written, **steering.files},
         copies=copied,
         added=stage.role,
-        optional=stage.is_optional or stage.spec.on_failure.do == "ignore",
+        optional=stage.is_optional or stage.spec.on_failure.may_ignore,
+        member=_member(stage),
         restart=restart,
         checkpoint=_checkpoint(stage, launch, values, filler, openpmd, notes),
         from_start=from_start,
         kept_files=_kept_files(stage, parameters),
+        steer=steering.steer,
+        changes=steering.changes,
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
     _check_signal(made, problems)
     return made
 
 
+def _member(stage: DeclaredStage) -> MemberPlan | None:
+    found = stage.member
+    return None if found is None else MemberPlan(ensemble=found.ensemble, index=found.index, values=dict(found.values))
+
+
 def _check_signal(stage: StagePlan, problems: Problems) -> None:
-    """A program gets the signal for a checkpoint when one of its streams has been seen to open."""
-    asks = stage.checkpoint is not None and stage.checkpoint.signal
+    """A program gets the signal for a checkpoint, or a new value, when one of its streams has been seen to open."""
+    asks = "checkpoint" if stage.checkpoint is not None and stage.checkpoint.signal else ""
+    asks = asks or next((f"steer.{name}" for name, each in stage.steer.items() if each.signal), "")
     if not asks or any(visibility(stage, end)[0] for end in stage.ends):
         return
     text = f"nobody knows when {stage.name} is ready for it: while it runs, wf sees none of its streams"
     hint = "let it write one by `via: sst` or `via: bp5`"
     if any(end.traits.counted_by == "log" for end in stage.ends):
         hint = "remove SstVerbose from its `env`: at level 3 the log of SST says when a stream is open"
-    problems.add(f"stages.{stage.name}.checkpoint.signal", text, f"{hint}; or remove `signal` and `every`")
+    removed = "`signal` and `every`" if asks == "checkpoint" else "`signal`"
+    problems.add(f"stages.{stage.name}.{asks}.signal", text, f"{hint}; or remove {removed}")
 
 
 def _checkpoint(

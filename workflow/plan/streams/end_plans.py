@@ -7,7 +7,7 @@ toolkit/sst and engine/bp5.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -54,16 +54,16 @@ class StreamDecisions(NamedTuple):
     coupling: Coupling
     contract: Contract | None
     transport: TransportChoice | None
-    pauses_s: Mapping[str, float]
-    """Stage of the pipeline → how long it may be away because it is started again."""
+    pauses_s: Sequence[tuple[str, float]]
+    """The stages that may be away longest because they are started again, and how long; two of them are enough."""
     on_node: OnNode = ""
     """Of a spool: where on its node the file is."""
 
     def pause_s(self, port: StagePort) -> float:
         """How long a reader may have to wait for others, which wait for one that is started again; 0: none is. How long
         it waits for a step is then left to the supervisor, which knows for whom."""
-        others = [pause for stage, pause in self.pauses_s.items() if stage != port.stage]
-        return max(others, default=0.0) if port.side == "read" else 0.0
+        others = (pause for stage, pause in self.pauses_s if stage != port.stage and port.side == "read")
+        return next(others, 0.0)
 
 
 def make_ends(
@@ -168,6 +168,7 @@ def _to_end(
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
         on_node=decided.on_node if port.side == "write" else "",
+        does_without=port.does_without,
     )
 
 

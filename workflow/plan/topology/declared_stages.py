@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.errors import Problem
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
+
+if TYPE_CHECKING:
+    from workflow.spec.ensembles import EnsembleMember
 
 Role = Literal["pipe", "relay", "tap", "spool"]
 
@@ -45,6 +48,8 @@ class CompletePipeline(NamedTuple):
     implicit_streams: frozenset[str]
     renamed: Mapping[str, Mapping[str, str]]
     """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
+    members: Mapping[str, EnsembleMember]
+    """Stage → which member of an ensemble it is; those that are one."""
 
 
 class DeclaredStage(NamedTuple):
@@ -69,14 +74,17 @@ class DeclaredStage(NamedTuple):
     is_optional: bool
     """Whether the run succeeds without it."""
     renamed: Mapping[str, str]
-    """Stream in its command, environment and files → the stream that it writes to its pipe."""
+    """Stream in its command, environment and files → the stream that is meant: the one that it writes to its pipe, or
+    its own one of those of an ensemble."""
+    member: EnsembleMember | None = None
+    """Which member of an ensemble it is."""
 
 
 def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence[str]]) -> dict[str, DeclaredStage]:
     """All stages by name, in the order of the file. `operators`: of each stage's ADIOS2, where they are known."""
     found = {}
     for name, stage in pipeline.spec.stages.items():
-        implicit = pipeline.implicit_stages.get(name)
+        implicit, member = pipeline.implicit_stages.get(name), pipeline.members.get(name)
         found[name] = DeclaredStage(
             name=name,
             spec=stage,
@@ -88,6 +96,7 @@ def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence
             operators=operators.get(name),
             role=None if implicit is None else implicit.role,
             is_optional=implicit is not None and implicit.is_optional,
-            renamed=pipeline.renamed.get(name, {}),
+            renamed={**(member.renamed if member is not None else {}), **pipeline.renamed.get(name, {})},
+            member=member,
         )
     return found

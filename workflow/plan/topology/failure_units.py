@@ -8,11 +8,13 @@ it reads again and to which it appends.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import nlargest
 
+from workflow.engines import KEPT_VIA
 from workflow.plan.plan_model import START_OF_SOURCES, RestartPlan, SourceBegin, is_kept
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
+from workflow.plan.topology.ports import JoinedStream, streams_by_stage
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.references import has_spool, spool_limit
 from workflow.spec.suggest import listing
@@ -33,17 +35,18 @@ def plan_restarts(
     """
     transient = [stream for stream in streams.values() if not is_kept(stream.engine.traits, paths[stream.name])]
     found: dict[str, RestartPlan] = {}
+    streams_at = streams_by_stage(streams.values())
     for name, stage in stages.items():
         rule = stage.spec.on_failure
-        if rule.do == "ignore":
-            _check_ignored(stage, stages, streams.values(), notes.problems)
+        if rule.may_ignore:
+            _check_ignored(stage, stages, streams_at.get(name, []), notes.problems)
         if rule.do != "restart":
             continue
         unit = unit_of(name, list(stages), transient)
-        if problem := next(_obstacles(name, unit, stages, streams, transient, live), None):
+        if problem := next(_obstacles(name, unit, stages, streams_at, transient, live), None):
             notes.problems.add(f"stages.{name}.on_failure", *problem)
             continue
-        if rule.same_step == "skip" and (why := _why_no_skip(stage, streams.values())):
+        if rule.same_step == "skip" and (why := _why_no_skip(stage, streams_at.get(name, []))):
             hint = "use `same_step: stop`"
             notes.problems.add(f"stages.{name}.on_failure.same_step", f"{name} cannot skip a step: it {why}", hint)
             continue
@@ -55,7 +58,8 @@ def plan_restarts(
             continue
         found[name] = RestartPlan(
             times=rule.times, within_s=rule.within, backoff_s=rule.backoff, stages=unit, from_start=bool(anew),
-            sources=_sources(unit, stages, streams.values(), from_start=bool(anew)), same_step=rule.same_step,
+            sources=_sources(unit, stages, streams_at, from_start=bool(anew)), same_step=rule.same_step,
+            then=rule.then,
         )  # fmt: skip
         others = [each for each in unit if each != name]
         together = f", together with {listing(others)}" if others else ""
@@ -69,13 +73,13 @@ def plan_restarts(
 def _sources(
     unit: Collection[str],
     stages: Mapping[str, DeclaredStage],
-    streams: Collection[JoinedStream],
+    streams_at: Mapping[str, Collection[JoinedStream]],
     *,
     from_start: bool,
 ) -> dict[str, SourceBegin]:
     """The stages of a unit that read no stream → where they begin."""
-    reading = {port.stage for stream in streams for port in stream.readers}
-    sources = [name for name in unit if name not in reading]
+    ports = {name: [port for stream in streams_at.get(name, []) for port in stream.readers] for name in unit}
+    sources = [name for name in unit if all(port.stage != name for port in ports[name])]
     return {name: "first" if from_start else _source_begin(stages[name]) for name in sources}
 
 
@@ -115,8 +119,9 @@ def _dropping(unit: Collection[str], streams: Collection[JoinedStream]) -> Itera
             yield stream.name
 
 
-def longest_pauses_s(restarts: Iterable[RestartPlan], start_s: float) -> dict[str, float]:
-    """Stage → for how long it may write nothing because it is started again, as often as it may be.
+def longest_pauses_s(restarts: Iterable[RestartPlan], start_s: float) -> list[tuple[str, float]]:
+    """The two stages that may write nothing for longest because they are started again, as often as they may be, and
+    for how long, the longest first.
 
     `start_s`: how long each attempt may take to open its streams.
     """
@@ -124,7 +129,7 @@ def longest_pauses_s(restarts: Iterable[RestartPlan], start_s: float) -> dict[st
     for rule in restarts:
         for name in rule.stages:
             found[name] = max(found.get(name, 0.0), rule.times * (rule.backoff_s + start_s))
-    return found
+    return nlargest(2, found.items(), key=lambda each: each[1])
 
 
 def unit_of(stage: str, order: Collection[str], transient: Collection[JoinedStream]) -> list[str]:
@@ -151,7 +156,7 @@ def _obstacles(
     name: str,
     unit: list[str],
     stages: Mapping[str, DeclaredStage],
-    streams: Mapping[str, JoinedStream],
+    streams_at: Mapping[str, Collection[JoinedStream]],
     transient: Collection[JoinedStream],
     live: Collection[str],
 ) -> Iterator[tuple[str, str]]:
@@ -165,7 +170,7 @@ def _obstacles(
             f"{hint}: `--set streams.{stream.name}.{needed or 'queue.when_full=block'}`",
         )
     for member in unit:
-        why, hint = _why_not(stages[member], streams.values(), live)
+        why, hint = _why_not(stages[member], streams_at.get(member, []), live)
         if why and member == name:
             yield f"{name} cannot be started again: it {why}", hint
         elif why:
@@ -306,12 +311,18 @@ def _check_ignored(
     for stream in streams:
         if stream.writer is None or stream.writer.stage != stage.name:
             continue
-        needs = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do != "ignore"]
+        # Of a live stream nobody knows what the reader has had of it when its writer dies.
+        kept = not stream.engine.traits.in_memory
+        needs = [port.stage for port in stream.readers if not (port.does_without and kept)]
+        needs = [each for each in needs if stages[each].spec.on_failure.do != "ignore"]
+        hint = "let those that read from it be ignored too, or use `restart`"
+        if any(port.does_without for port in stream.readers):
+            hint = f"use `via: {KEPT_VIA}` for {stream.name}, or `restart`"
         needs = [each for each in needs if not stages[each].is_optional]
         if needs:
             problems.add(
                 f"stages.{stage.name}.on_failure",
                 f"the others cannot go on without {stage.name}: {listing(needs)} "
                 f"read{'s' if len(needs) == 1 else ''} its stream {stream.name}",
-                "let those that read from it be ignored too, or use `restart`",
+                hint,
             )

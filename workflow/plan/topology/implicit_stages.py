@@ -84,6 +84,7 @@ def complete_pipeline(loaded: Loaded) -> CompletePipeline:
             writer: {stream: pipe_name(stream) for stream in piped if piped[stream] == writer}
             for writer in piped.values()
         },
+        members=loaded.members,
         warnings=loaded.warnings,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -36,6 +36,7 @@ class StagePort(NamedTuple):
     dialect: Dialect | None = None
     optional: bool = False
     many: bool = False
+    does_without: bool = False
     implied: bool = False
     shares: Literal["once", "any"] | None = None
     passes: str = ""
@@ -82,6 +83,7 @@ def _ports(
             io=name,
             optional=port.optional,
             many=port.many,
+            does_without=port.does_without,
             shares=port.shares,
             passes=port.passes,
         )
@@ -162,6 +164,15 @@ class JoinedStream(NamedTuple):
     def ports(self) -> list[StagePort]:
         """All ports found, the writer first."""
         return [*([self.writer] if self.writer else []), *self.readers]
+
+
+def streams_by_stage(streams: Iterable[JoinedStream]) -> dict[str, list[JoinedStream]]:
+    """Stage → the streams that it reads or writes. An ensemble has thousands."""
+    found: dict[str, list[JoinedStream]] = {}
+    for stream in streams:
+        for name in dict.fromkeys(port.stage for port in stream.ports):
+            found.setdefault(name, []).append(stream)
+    return found
 
 
 def end_keys(name: str, stream: StreamSpec) -> Iterator[tuple[str, str, Side]]:

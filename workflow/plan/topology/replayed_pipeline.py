@@ -12,7 +12,7 @@ from workflow.spec.component_files import complete_parameters
 from workflow.spec.load import Loaded
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
-from workflow.spec.models.stage_policies import FailureRule
+from workflow.spec.models.stage_policies import FailureRule, SteeredValue
 from workflow.spec.origins import WrittenKey
 from workflow.spec.suggest import did_you_mean, listing
 
@@ -54,7 +54,9 @@ def replayed(
     """
     spec = loaded.spec
     _check_names(spec, stages)
-    kept: dict[str, StageSpec] = {name: _alone(spec.stages[name], stages) for name in spec.stages if name in stages}
+    kept: dict[str, StageSpec] = {
+        name: _alone(spec.stages[name], stages, options.first) for name in spec.stages if name in stages
+    }
     streams: dict[str, StreamSpec] = {}
     parameters = {name: values for name, values in loaded.parameters.items() if name not in spec.stages or name in kept}
     added: dict[str, WrittenKey] = {}
@@ -93,12 +95,21 @@ def _check_names(spec: PipelineSpec, stages: Collection[str]) -> None:
             raise RunError(f"there is no stage `{name}`", hint)
 
 
-def _alone(stage: StageSpec, stages: Collection[str]) -> StageSpec:
-    """The stage where those whose nodes it shares may not be there. Whoever debugs it wants to see it fail."""
+def _alone(stage: StageSpec, stages: Collection[str], first: int) -> StageSpec:
+    """The stage where those whose nodes it shares may not be there, and which begins with step `first` of the run.
+    Whoever debugs it wants to see it fail."""
     changed: dict[str, Any] = {"on_failure": FailureRule()}
+    if first:
+        changed["steer"] = {name: _later(each, first) for name, each in stage.steer.items()}
     if stage.place.share is not None and stage.place.share not in stages:
         changed["place"] = stage.place.model_copy(update={"share": None})
     return stage.model_copy(update=changed)
+
+
+def _later(value: SteeredValue, first: int) -> SteeredValue:
+    """The value as a stage counts its steps that begins with this one."""
+    at = sorted(value.at, key=lambda each: each.step)
+    return value.model_copy(update={"at": [each.model_copy(update={"step": max(0, each.step - first)}) for each in at]})
 
 
 def _parameters(player: Component, stream: str, recorded: Recording | None, options: ReplayOptions) -> dict[str, Any]:

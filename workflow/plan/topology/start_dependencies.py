@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from workflow.engines import DEFAULT_VIA, KEPT_VIA
 from workflow.plan.plan_model import Coupling
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -67,6 +68,19 @@ def start_order(
         group = [f"starts together with stages that wait for {' and '.join(others)}"] if others else []
         if awaited:
             notes.why(f"stages.{name}.starts_after", "; ".join([*own, *group]))
+    for stream in joined.values():
+        member = None if stream.writer is None else stages[stream.writer.stage].member
+        traits, is_merged = stream.engine.traits, any(each.does_without for each in stream.readers)
+        if is_merged and not (traits.queued or traits.counted_by == "index"):
+            text = f"of a stream by {traits.name} nobody sees when a step is there"
+            notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}` or `via: {DEFAULT_VIA}`")
+        elif is_merged and traits.in_memory and member is not None and member.after:
+            text = f"`at_once` of {member.ensemble}: the reader would wait for members that have not begun"
+            notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}`, or remove `at_once`")
+    for name, stage in stages.items():
+        if stage.member is not None and stage.member.after:
+            waits[name] = [*waits.get(name, []), *stage.member.after]
+            notes.why(f"stages.{name}.starts_after", f"`at_once` of {stage.member.ensemble}: it takes their place")
     return waits
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 from workflow.formats.sides import EndOfStream
 from workflow.formatting import duration, percent, plural
@@ -245,19 +245,24 @@ def shortages(records: Records) -> list[str]:
 
 
 def _texts(stages: Iterable[tuple[str, float, float]], records: Records) -> list[str]:
-    """Of stages, each from its start to its end: those that waited, by cause."""
-    by_cause: dict[str, list[str]] = {}
+    """Of stages, each from its start to its end: those that waited, by cause; of members of an ensemble the median."""
+    shares: dict[str, dict[str, list[CoreShare]]] = {}
     for name, start, end in stages:
         share = core_share(name, records, start, end)
-        if share is None or share.ready < MUCH_READY:
-            continue
-        same = by_cause.setdefault(_why(name, records, start, end), [])
-        had, waited = percent(share.had), percent(share.ready)
-        same.append(
-            f"{name} {had} and {waited}"
-            if same
-            else f"{name} had a core for {had} of the time and waited for one for {waited}"
-        )
+        if share is not None and share.ready >= MUCH_READY:
+            member, why = records.plan.stage(name).member, _why(name, records, start, end)
+            who = name if member is None else f"members of {member.ensemble}"
+            shares.setdefault(why, {}).setdefault(who, []).append(share)
+    by_cause: dict[str, list[str]] = {}
+    for why, of in shares.items():
+        same = by_cause.setdefault(why, [])
+        for who, found in of.items():
+            had, waited = (percent(median(values)) for values in zip(*((s.had, s.ready) for s in found), strict=True))
+            same.append(
+                f"{who} {had} and {waited}"
+                if same
+                else f"{who} had a core for {had} of the time and waited for one for {waited}"
+            )
     return [f"{'; '.join(same)}: {cause}" for cause, same in by_cause.items()]
 
 

@@ -18,6 +18,7 @@ from workflow.report.build.report_notes import (
     unfinished_files,
 )
 from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
+from workflow.report.build.steering_notes import MOST_KEPT, make_steering, steering_notes
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_logs import last_error_lines
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
@@ -41,6 +42,8 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
 
         forecast, off = forecast_lines(records.forecast, records)
     restarts = make_restarts(records)
+    steering = make_steering(records)
+    kept = steering[-MOST_KEPT:]
     run = _make_run(records, stages)
     report = Report(
         run=run,
@@ -50,12 +53,14 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
         stages=stages,
         streams=streams,
         restarts=restarts,
+        steering=kept,
         forecast=forecast,
         off=off,
         notes=[
             *begin_notes(run, stages),
             *change_notes(records.plan),
             *map(restart_note, restarts),
+            *steering_notes(records, kept, len(steering)),
             *skip_warnings(records.state),
             *make_notes(records, streams),
             *records.notes.damage,

@@ -93,7 +93,8 @@ def _label_rows(stream: GraphStream, is_last: bool, width: int) -> list[_Row]:
 
 
 def _rails(graph: PipelineGraph, rows: list[_Row]) -> dict[str, _Rail]:
-    """The rails by their streams: short ones next to the boxes, so that they cross few others."""
+    """The rails by their streams: short ones next to the boxes, so that they cross few others. Where nobody reads, as
+    from the file of a spool, there is none."""
     begins = {row.stream: number for number, row in enumerate(rows) if row.end == "begins"}
     arrives = {
         stream.name: tuple(
@@ -102,8 +103,9 @@ def _rails(graph: PipelineGraph, rows: list[_Row]) -> dict[str, _Rail]:
         for stream in graph.streams
     }
     rails: dict[str, _Rail] = {}
-    ends = {name: (min(begins[name], *rows), max(begins[name], *rows)) for name, rows in arrives.items()}
-    for stream in sorted(graph.streams, key=lambda each: ends[each.name][1] - ends[each.name][0]):
+    ends = {name: (min(begins[name], *rows), max(begins[name], *rows)) for name, rows in arrives.items() if rows}
+    read = [stream for stream in graph.streams if stream.name in ends]
+    for stream in sorted(read, key=lambda each: ends[each.name][1] - ends[each.name][0]):
         top, bottom = ends[stream.name]
         taken = {rail.column for rail in rails.values() if rail.top <= bottom and top <= rail.bottom}
         column = next(each for each in range(len(rails) + 1) if each not in taken)

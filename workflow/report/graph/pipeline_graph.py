@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -11,6 +11,7 @@ from workflow.formatting import plural
 from workflow.plan.plan_model import RUN_DIR, Coupling, Plan, StagePlan, StreamPlan
 from workflow.report.show.plan_tables import path_text, ranges_text
 from workflow.report.show.report_tables import engine_text
+from workflow.run.records.attached_runs import FOLLOW
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,27 @@ class PipelineGraph:
             yield f"{stage.name}: {stage.kind_text}, {stage.program}, {stage.where}."
         for stream in self.streams:
             yield f"{stream.writer} writes {stream.name} to {', '.join(stream.readers)}: {stream.way}."
+
+
+def with_attached(plan: Plan, attached: Mapping[str, Plan]) -> Plan:
+    """The plan of a run with the stages that have joined it, by the name of what was attached.
+
+    They are drawn as readers of the file that has the steps, in place of the stage that follows it.
+    """
+    stages, streams = [*plan.stages], {stream.name: stream for stream in plan.streams}
+    for name, joined in attached.items():
+        followed = {stage.name: stage.parameters for stage in joined.stages if stage.component == FOLLOW}
+        own = [stage for stage in joined.stages if stage.name not in followed]
+        stages += [stage.model_copy(update={"name": f"{name}/{stage.name}", "added": "attached"}) for stage in own]
+        for stream in joined.streams:
+            readers = [f"{name}/{reader}" for reader in stream.readers]
+            if stream.writer in followed:
+                read = plan.holder(plan.stream(str(followed[stream.writer]["stream"]))).name
+                streams[read] = streams[read].model_copy(update={"readers": [*streams[read].readers, *readers]})
+            else:
+                changed = {"name": f"{name}/{stream.name}", "writer": f"{name}/{stream.writer}", "readers": readers}
+                streams[f"{name}/{stream.name}"] = stream.model_copy(update=changed)
+    return plan.model_copy(update={"stages": stages, "streams": [*streams.values()]})
 
 
 def make_pipeline_graph(plan: Plan) -> PipelineGraph:

@@ -25,6 +25,7 @@ from workflow.report.html.page_sections import (
 )
 from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
+from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text, node_drawings
 from workflow.report.show.plan_tables import parameters_line
@@ -89,6 +90,7 @@ def compile_templates() -> None:
 
 def make_html(records: Records, report: Report) -> str:
     """The page for this report; pictures are read from the run directory."""
+    folded = fold_report(report)
     return TEMPLATES.get_template("page.html.j2").render(
         run=report.run,
         report_version=report.report_version,
@@ -99,22 +101,22 @@ def make_html(records: Records, report: Report) -> str:
         expectation_table=expectation_table(report, "page"),
         expectations=expectations_text(report),
         is_violated=report.run.exit_code == EXIT_VIOLATED,
-        drawing=pipeline_drawing(records.plan),
+        drawing=pipeline_drawing(fold_plan(records.plan)),
         stage_faults=find_stage_faults(report),
         plural=plural,
         legend=make_legend(report),
         lanes=make_lanes(report, records),
         axis_marks=make_axis_marks(report),
         time_shares=make_time_shares(report),
-        stream_table=stream_table(report, "page"),
+        stream_table=stream_table(folded, "page"),
         rates=[THROUGHPUT, TRANSFER_RATE],
-        limit_lines=limit_lines(report),
+        limit_lines=limit_lines(folded),
         stream_cards=make_stream_cards(records, report),
         compression=compression_lines(report),
         pictures=embed_pictures(records.run_dir),
         node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
         node_count=node_count_text(records.plan),
-        stage_table=stage_table(report, "page"),
+        stage_table=stage_table(folded, "page"),
         stage_shares=explain_columns(),
         spread_table=spread_table(report),
         forecast_table=measured_table(report.forecast),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from workflow.formatting import duration, percent, rate, size
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance, read_provenance
+from workflow.report.build.steering_notes import steering_note
 from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane, queue_history, recorded_until
 from workflow.report.graph.graph_formats import svg_element
 from workflow.report.graph.graph_shapes import PipelineShapes, make_shapes
@@ -131,6 +132,8 @@ def make_legend(report: Report) -> list[LegendEntry]:
     ]
     if any(stage.compute_s is None and stage.started is not None for stage in report.stages):
         seen.append(LegendEntry("ran", "not on the CPU (keeps no metrics)"))
+    if any(not each.refused for each in report.steering):
+        seen.append(LegendEntry("moment", "a value was changed"))
     return seen
 
 
@@ -143,10 +146,15 @@ def make_lanes(report: Report, records: Records) -> list[LaneChart]:
         LaneChart(
             stage.name,
             "" if stage.state == "succeeded" else stage.state,
-            svg_charts.lane(_lane(stage, records, *times), *times),
+            svg_charts.lane(_lane(stage, records, *times), *times, moments=_moments(report, stage)),
         )
         for stage in report.stages
     ]
+
+
+def _moments(report: Report, stage: StagePart) -> list[tuple[float, str]]:
+    """When values of a stage were changed."""
+    return [(each.t, steering_note(each)) for each in report.steering if each.stage == stage.name and not each.refused]
 
 
 def _lane(stage: StagePart, records: Records, start: float, end: float) -> Lane:

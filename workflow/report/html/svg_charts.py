@@ -26,6 +26,8 @@ LABELS: dict[Activity, str] = {
 HOVER_AREAS = 100
 FAULT = 12
 """Width of the mark at the end of a stage that failed."""
+MOMENT = 3
+"""Width of the line at a moment."""
 
 
 def svg(body: str, height: int, label: str) -> Markup:
@@ -36,8 +38,11 @@ def svg(body: str, height: int, label: str) -> Markup:
     )
 
 
-def lane(content: Lane, start: float, end: float, height: int = 26) -> Markup:
-    """The bar of one stage on the time axis from `start` to `end`."""
+def lane(
+    content: Lane, start: float, end: float, moments: Sequence[tuple[float, str]] = (), height: int = 26
+) -> Markup:
+    """The bar of one stage on the time axis from `start` to `end`, with a line at each of these moments (Unix s), whose
+    text is shown when the pointer rests on it."""
     stage = content.stage
     if stage.started is None or end <= start:
         return svg("", height, f"{stage.name} never started")
@@ -48,6 +53,9 @@ def lane(content: Lane, start: float, end: float, height: int = 26) -> Markup:
     body = f'<rect class="{known}" x="{left:.2f}" width="{max(0.5, right - left):.2f}" height="{height}">'
     body += f"{_title(about)}</rect>"
     body += _steps(content.spans, start, scale, height) + _areas(content.intervals, height)
+    for t, text in moments:
+        x = min(WIDTH - MOMENT, max(0.0, (t - start) * scale))
+        body += f'<rect class="moment" x="{x:.2f}" width="{MOMENT}" height="{height}">{_title(text)}</rect>'
     if stage.state == "failed":
         x = max(0.0, right - FAULT)
         body += f'<rect class="fault" x="{x:.2f}" width="{FAULT}" height="{height}">{_title(about)}</rect>'

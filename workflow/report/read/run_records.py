@@ -26,6 +26,9 @@ from workflow.run.state.events import (
     StageExited,
     StagesRestarted,
     StageStarted,
+    StageSteered,
+    SteeringAsked,
+    SteeringRefused,
     StreamProgress,
     Tick,
 )
@@ -49,7 +52,8 @@ class Records:
     """The plan, what the supervisor saw, and what each stage recorded about itself (by name).
 
     `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
-    samples of the CPU time of a stage, from its start on; `own_figures` what programs measured themselves, and
+    samples of the CPU time of a stage, from its start on; `steering` what was asked of the values of stages, and what
+    became of it; `own_figures` what programs measured themselves, and
     `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
     verdict; `judged` what was found of its expectations when it ended, where that was kept; `notes` what people
     say of it.
@@ -62,6 +66,7 @@ class Records:
     metrics: dict[str, StageMetrics]
     cpu: dict[str, list[CpuSample]]
     partial: list[PartialFile]
+    steering: list[SteeringAsked | StageSteered | SteeringRefused] = field(default_factory=list)
     own_figures: dict[str, dict[str, float]] = field(default_factory=dict)
     figure_problems: dict[str, str] = field(default_factory=dict)
     forecast: Forecast | None = None
@@ -97,7 +102,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
     forecast, notes = read_forecast(run_dir, plan), read_notes(run_dir)
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes)
+    steering = [event for event in events if isinstance(event, SteeringAsked | StageSteered | SteeringRefused)]
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, steering, own, wrong, forecast, judged, notes)
 
 
 def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:

@@ -8,6 +8,7 @@ from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan
+from workflow.report.build.steering_notes import steered_text, values_text
 from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
@@ -32,6 +33,9 @@ from workflow.run.state.events import (
     StageKilled,
     StagesRestarted,
     StageStarted,
+    StageSteered,
+    SteeringAsked,
+    SteeringRefused,
     StepsDropped,
     StopPlanned,
     StrangeReader,
@@ -53,6 +57,7 @@ from workflow.run.state.lifecycle_events import (
     RestartDecided,
     RunFinished,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -204,6 +209,13 @@ def _of_stage(event: Event, plan: Plan) -> str:
             return f"{event.stage}: ends early, because the run is to be stopped"
         case CheckpointRequested():
             return f"{event.stage}: is asked for a checkpoint"
+        case SteeringAsked():
+            at = "" if event.step is None else f" at step {event.step}"
+            return f"{event.stage}: {event.by} asks for {values_text(event.values)}{at}"
+        case StageSteered():
+            return f"{steered_text(event.stage, event.old, event.new, event.step, is_exact=event.exact)}, by {event.by}"
+        case SteeringRefused():
+            return f"{event.stage}: refuses {values_text(event.values)}, asked for by {event.by}: {event.reason}"
         case StageSilent():
             return _warning(warning_text(event))
         case StageExited():
@@ -218,6 +230,9 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case StageFailed():
             through = f" (because of {event.through})" if event.through else ""
             return f"{event.stage}: failed: {event.reason}{through}"
+        case StageIgnored():
+            why = f"; it was not started again: {event.why}" if event.why else ""
+            return f"{event.stage}: the others go on without it{why}"
         case StageStopped():
             return f"{event.stage}: stopped"
         case TransportFault():

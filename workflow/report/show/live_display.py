@@ -23,6 +23,7 @@ from workflow.report.show.event_lines import (
     restart_text,
     started_text,
 )
+from workflow.report.show.folded_members import Folding, counts_text, groups
 from workflow.report.show.terminal import (
     NotebookOutput,
     in_notebook,
@@ -94,8 +95,9 @@ class Progress:
             self._print(line)
 
     def _redraw(self, state: RunState, console: Console) -> None:
-        stages = [stage_cells(stage, state.t) for stage in state.stages.values()]
-        streams = [stream_cells(state, stream.name, console.width) for stream in state.plan.streams]
+        folding = Folding.of_plan(state.plan)
+        stages = stage_rows(state, folding)
+        streams = stream_rows(state, folding, console.width)
         warnings = [(str(to_message("warning", text)),) for text in present_warnings(state)]
         statuses = [status for _, status, _ in stages]
         old, at, shown = self._drawn
@@ -130,6 +132,34 @@ def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
     # Whole seconds, so that a run in which nothing happens is redrawn once a second.
     seconds = int(max(now, stage.started) - stage.started)
     return stage.name, stage.status, f"{seconds} s" if seconds < 60 else duration(seconds)
+
+
+def stage_rows(state: RunState, folding: Folding) -> list[tuple[str, str, str]]:
+    """The cells of each stage; of the members of an ensemble how many are in which state, and the longest time."""
+    cells = groups(
+        (stage_cells(stage, state.t) for stage in state.stages.values()), lambda cell: folding.stage(cell[0])
+    )
+    started = {stage.name: stage.started for stage in state.stages.values() if stage.started is not None}
+    rows = []
+    for name, each in cells.items():
+        first = min(each, key=lambda cell: started.get(cell[0], state.t))
+        rows.append(each[0] if len(each) == 1 else (name, counts_text(status for _, status, _ in each), first[2]))
+    return rows
+
+
+def stream_rows(state: RunState, folding: Folding, width: int) -> list[tuple[str, ...]]:
+    """The cells of each stream; of the streams of an ensemble the steps of all."""
+    rows: list[tuple[str, ...]] = []
+    for name, each in groups(state.plan.streams, lambda one: folding.streams.get(one.name, one.name)).items():
+        if len(each) == 1:
+            rows.append(stream_cells(state, name, width))
+            continue
+        written = sum(state.writer(one.name).steps for one in each)
+        read = sum(min(end.steps for end in state.readers(one.name)) for one in each if one.readers)
+        ends = f"{folding.stage(each[0].writer)} → {', '.join(folding.ends(each[0].readers))}"
+        steps = f"{written} written, {read} read"
+        rows.append((name, steps, "", "") if width < WIDE else (name, ends, steps, "", "", ""))
+    return rows
 
 
 def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:

@@ -204,8 +204,13 @@ def plan_tables(plan: Plan, whole: bool) -> list[Table]:
     A node map replaces the table of the cores.
     """
     tables = [plan_parameter_table(plan)] if whole else []
-    tables += [plan_stage_table(plan), added_table(plan), plan_stream_table(plan), failure_table(plan)]
-    tables.append(resume_table(plan, whole))
+    shown = plan
+    if not whole and any(stage.member for stage in plan.stages):
+        from workflow.report.show.folded_members import fold_plan  # few plans pay for it
+
+        shown = fold_plan(plan)
+    tables += [plan_stage_table(shown), added_table(plan), plan_stream_table(shown), failure_table(shown)]
+    tables.append(resume_table(shown, whole))
     if whole:
         tables += [end_table(plan), transport_table(plan)]
     tables.append(planned_expectation_table(plan))

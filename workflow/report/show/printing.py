@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 def show_report(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
     """The whole report. `run_dir`: of the run, where it is known."""
+    from workflow.report.show.folded_members import fold_report, spread_lines
     from workflow.report.show.plan_tables import parameters_line
     from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
 
@@ -49,7 +50,10 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
     _show_fault(report, console)
+    whole, report = report, fold_report(report)
     left_out = draw_table(console, stage_table(report, "terminal"))
+    for line in spread_lines(whole):
+        say(console, line, "dim", wrap=True)
     if meaning := explain_columns(left_out):
         say(console, meaning, "dim", wrap=True)
     _show_streams(console, report, "terminal")
@@ -64,6 +68,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
 def show_status(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream. `run_dir`: of the run, where it is
     known."""
+    from workflow.report.show.folded_members import fold_report
     from workflow.report.show.run_in_words import course_lines, note_lines
 
     console = console or make_output()
@@ -75,8 +80,9 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
-    draw_table(console, stage_table(report, "status"))
-    _show_streams(console, report, "status")
+    folded = fold_report(report)
+    draw_table(console, stage_table(folded, "status"))
+    _show_streams(console, folded, "status")
     draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
     _show_resume(report, console, run_dir)
@@ -257,6 +263,8 @@ def show_component(component: Component, console: Console | PlainOutput | None =
     say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
     if component.needs:
         say(console, f"  needs the Python modules {', '.join(component.needs)}")
+    if component.steer:
+        say(console, f"  can be changed while it runs: {', '.join(component.steer)}")
     for title, table in (
         ("parameters", parameter_table(component)),
         ("reads", port_table(component.reads)),

@@ -15,6 +15,7 @@ from workflow.formatting import clock_time, duration, moment, percent, plural, s
 from workflow.plan.plan_model import StagePlan
 from workflow.report.build.limiting_stage import Limit, run_limit, shortages
 from workflow.report.build.report_notes import begin_notes, restart_note
+from workflow.report.build.steering_notes import steering_note
 from workflow.report.read.run_records import Records
 from workflow.report.read.run_states import attached_notes, next_part_notes
 from workflow.report.show.report_tables import expectations_text
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 MOST_LISTED = 3
 # Of the restarts that `wf status` and `wf explain` list.
 MOST_RESTARTS = 5
+# Of the changes of values.
+MOST_CHANGES = 5
 # A shorter line may be part of any reason by chance.
 SHORTEST_REPEAT = 10
 
@@ -97,12 +100,16 @@ def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
 
 def course_lines(report: Report) -> list[str]:
     """How the run has gone on: with which run or what of it, from where its stages were started again, what has joined
-    it, and which run goes on with it. Of many restarts the newest ones."""
+    it, and which run goes on with it. Of many restarts and changes of values the newest ones."""
     restarts = [restart_note(each) for each in report.restarts]
     left_out = max(0, len(restarts) - MOST_RESTARTS)
     more = [f"{plural(left_out, 'restart')} before these: `wf report` has all of them"] if left_out else []
     begin, attached = begin_notes(report.run, report.stages), attached_notes(report)
-    return [*begin, *more, *restarts[left_out:], *attached, *next_part_notes(report.run)]
+    steering = [steering_note(each) for each in report.steering]
+    others = max(0, len(steering) - MOST_CHANGES)
+    earlier = [f"{plural(others, 'change')} of values before these: `wf events` has all"] if others else []
+    steering = [*earlier, *steering[others:]]
+    return [*begin, *more, *restarts[left_out:], *steering, *attached, *next_part_notes(report.run)]
 
 
 def fault_text(report: Report) -> str:

@@ -9,11 +9,15 @@ from typing import Any
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import PROGRESS_FILE, check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream
+from workflow.formats.typed_fields import from_fields
 from workflow.formats.versions import OtherVersionError
 from workflow.run.state.events import (
     Event,
     RecordsLost,
     StageCut,
+    StageSteered,
+    SteeringAsked,
+    SteeringRefused,
     StreamClosed,
     StreamOpened,
     StreamOpening,
@@ -110,6 +114,8 @@ class MetricsFollower:
             return RecordsLost(t, self.stage, f"{record['lines']} lines of its metrics could not be written")
         if kind == "cut":
             return StageCut(t, self.stage)
+        if kind in _STEERING:
+            return _steering(self.stage, t, record)
         if kind == "error":
             text, stream = str(record["error"]), str(record["stream"])
             return StreamTrouble(t, stream, self.stage, trouble_of(str(record.get("type", ""))), text)
@@ -166,6 +172,18 @@ class MetricsFollower:
                 self.closed.add(end)
                 yield StreamClosed(t, stream, self.stage, side, steps, bool(complete), count)
             yield from self._note_call(end, record, now)
+
+
+_STEERING: dict[str, type[SteeringAsked | StageSteered | SteeringRefused]] = {
+    "steer": SteeringAsked, "steered": StageSteered, "refused": SteeringRefused,
+}  # fmt: skip
+
+
+def _steering(stage: str, t: float, record: dict[str, Any]) -> Event:
+    """What a stage has taken or refused of what was asked of it, or asks of another stage. Raises TypeError for
+    a record that is damaged."""
+    about = {"by": f"stage {stage}"} if record["kind"] == "steer" else {"stage": stage}
+    return from_fields(_STEERING[record["kind"]], {**record, **about, "t": t})
 
 
 def trouble_of(error: str) -> Trouble:

@@ -291,6 +291,8 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         save_every_s=every_s,
         readers=readers,
         written=written,
+        steer={name: each.value for name, each in stage.steer.items() if not each.file},
+        changes=[change.model_dump(mode="json") for change in stage.changes],
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []

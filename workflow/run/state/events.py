@@ -419,6 +419,45 @@ class Requested(Event):
 
 
 @dataclass(frozen=True)
+class SteeringAsked(Event):
+    """Somebody asks for new values of a stage: `user@host`, or another stage. `step`: the first one that is to be
+    computed with them, counted from 0; None: the next one."""
+
+    id: str
+    stage: str
+    values: dict[str, bool | int | float | str]
+    by: str
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class StageSteered(Event):
+    """A stage computes this step and those that follow with `new` values instead of the `old` ones, on all ranks.
+
+    `exact` is False for a program that reads them from a file: it takes them at about this step.
+    """
+
+    id: str
+    stage: str
+    step: int
+    old: dict[str, bool | int | float | str]
+    new: dict[str, bool | int | float | str]
+    by: str
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class SteeringRefused(Event):
+    """A stage does not get the values that were asked for; it goes on as before."""
+
+    id: str
+    stage: str
+    values: dict[str, bool | int | float | str]
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Tick(Event):
     """Time passed."""
 

@@ -46,6 +46,18 @@ class StageFailed(Event):
 
 
 @dataclass(frozen=True)
+class StageIgnored(Event):
+    """The others go on without a stage that has failed, for good; `why` it is not started again, where it might be.
+
+    `streams`: those that it wrote: what there is of them is all.
+    """
+
+    stage: str
+    streams: list[str] = field(default_factory=list)
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class StageStopped(Event):
     """A stage ended because the run was stopped, or was never started."""
 

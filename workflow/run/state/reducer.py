@@ -8,7 +8,7 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
-from workflow.plan.plan_model import StreamPlan
+from workflow.plan.plan_model import FROM_FILE, StreamPlan
 from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
@@ -32,6 +32,7 @@ from workflow.run.state.events import (
     StageKilled,
     StagesRestarted,
     StageStarted,
+    StageSteered,
     StageWorked,
     StepsDropped,
     StopPlanned,
@@ -53,6 +54,7 @@ from workflow.run.state.lifecycle_events import (
     RestartDecided,
     RunFinished,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -221,6 +223,10 @@ class _Draft:
                     self.change_stage(stage, fault=event)
             case CheckpointRequested(stage=stage):
                 self.change_stage(stage, checkpoint_asked=event.t)
+            case StageSteered(stage=stage, new=new, by=by):
+                if by != FROM_FILE and stage in self.stages:
+                    values = {**self.get("steered").get(stage, {}), **new}
+                    self._changes["steered"] = {**self.get("steered"), stage: values}
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
@@ -235,6 +241,8 @@ class _Draft:
                 self.change_stage(stage, status="stopped")
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
+            case StageIgnored(stage=stage):
+                self.change_stage(stage, ignored=True)
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

@@ -103,6 +103,7 @@ class StageState:
     through: str = ""  # of one that has failed: the stage without whose end it would not have
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
+    ignored: bool = False  # the others go on without it
     killed: bool = False  # all that was left of it then
     replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
@@ -187,6 +188,8 @@ class RunState:
     attempts: tuple[StagesRestarted, ...] = ()  # all that have begun, but the first ones
     spool_first: Mapping[str, int] = field(default_factory=dict)  # stream → the first step that its spool still has
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)  # stage → steps of what it reads
+    # Stage → the values that it was given while it runs, by name; without those that the pipeline file changes.
+    steered: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict)
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them

@@ -10,6 +10,7 @@ from workflow.plan.plan_model import EndPlan
 from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
 from workflow.run.verdict.end_causes import exit_text, loss_text
+from workflow.run.verdict.failed_stages import does_without_writer
 
 
 def why_incomplete(state: RunState, name: str) -> str | None:
@@ -52,6 +53,8 @@ def _trouble(state: RunState, name: str) -> str:
 
 
 def _problem(state: RunState, end: EndState) -> str | None:
+    if does_without_writer(state, end):
+        return ""
     if not end.counted:
         missing = end.closed is not None and not end.complete
         return f"left no {state.plan.stream(end.stream).path}" if missing else ""

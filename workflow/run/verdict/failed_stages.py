@@ -6,7 +6,7 @@ The run goes on without a stage that nobody needs, such as a tap, and warns of i
 from __future__ import annotations
 
 from workflow.plan.plan_model import Plan
-from workflow.run.state.run_state import RunState
+from workflow.run.state.run_state import EndState, RunState
 
 
 def failing_since(state: RunState) -> float | None:
@@ -26,17 +26,36 @@ def others_go_on(state: RunState, name: str) -> bool:
     if name not in state.stages or not _is_spare(state.plan, name):
         return False
     stage = state.plan.stage(name)
+    if stage.restart is not None:  # until it is not started again any more
+        return state.stages[name].ignored
     return stage.optional or (stage.added == "tap" and state.stages[name].opened is not None)
 
 
 def _is_spare(plan: Plan, name: str) -> bool:
     """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, that has a launcher
-    of its own, and from which only such stages read."""
+    of its own, and from which only such stages read, or those that do without it."""
     stage = plan.stage(name)
     if not (stage.added in ("tap", "relay") or stage.optional) or plan.group_of(name) is not None:
         return False
-    readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
+    readers = {
+        reader for stream in plan.streams if stream.writer == name for reader in stream.readers
+        if not plan.stage(reader).end(stream.name, "read").does_without
+    }  # fmt: skip
     return all(plan.stage(each).added != "relay" and _is_spare(plan, each) for each in readers)
+
+
+def may_be_ignored(state: RunState, name: str) -> bool:
+    """Whether the others can go on without a stage that is not started again any more."""
+    rule = state.plan.stage(name).restart
+    return rule is not None and rule.then == "ignore" and _is_spare(state.plan, name)
+
+
+def does_without_writer(state: RunState, end: EndState) -> bool:
+    """Whether a reader goes on without the writer of this stream, which has failed."""
+    writer = state.plan.stream(end.stream).writer
+    if end.side == "write" or writer not in state.stages or not state.stages[writer].ignored:
+        return False
+    return state.plan.stage(end.stage).end(end.stream, "read").does_without
 
 
 def tolerated_failures(state: RunState) -> list[str]:
@@ -63,7 +82,9 @@ def failure_warnings(state: RunState) -> list[str]:
     """What to say of those without which the run succeeds."""
     found = []
     for stage in (state.plan.stage(name) for name in tolerated_failures(state)):
-        why = "`on_failure: ignore`" if stage.added is None else "`required: true` in the tap makes this a failure"
+        why = "`on_failure: ignore`" if stage.restart is None else "`on_failure.then: ignore`"
+        if stage.added is not None:
+            why = "`required: true` in the tap makes this a failure"
         if stage.added == "spool":
             why = "stages behind it are not started again any more"
         who = f"{stage.added} {stage.name}" if stage.added else stage.name

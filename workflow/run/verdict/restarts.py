@@ -10,6 +10,7 @@ import signal
 
 from workflow.formatting import duration, plural
 from workflow.launch.rank_ends import EndCause
+from workflow.plan.plan_model import RestartPlan
 from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.end_causes import first_end
@@ -28,7 +29,9 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     spools = {state.plan.stream(end.stream).spool for name in rule.stages for end in state.plan.stage(name).ends}
     if gone := [name for name in state.failed if name in spools and name not in rule.stages]:
         return f"{gone[0]}, which kept its steps, has failed"
-    if others := [name for name in state.failed if name not in rule.stages and not state.plan.stage(name).optional]:
+    # Those that are started again by themselves are next.
+    others = [name for name in state.failed if name not in rule.stages and not state.plan.stage(name).optional]
+    if others := [name for name in others if not _is_apart(state, name, rule)]:
         return f"{others[0]} has failed, too"
     if begun := [
         each.name
@@ -64,6 +67,12 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     times = [each.at for each in pending] + [node.silent_since + ENDED_THERE_S for node in lost]
     at = max([t if not before else t + rule.backoff_s, *times])
     return RestartDecided(t, culprit, stages, reason, step, at, outside, skips)
+
+
+def _is_apart(state: RunState, name: str, rule: RestartPlan) -> bool:
+    """Whether a stage that has failed, too, has a restart of its own that has nothing to do with this one."""
+    own = state.plan.stage(name).restart
+    return own is not None and not {*own.stages} & {*rule.stages}
 
 
 def _ended_by_scheduler(state: RunState, name: str) -> str:

@@ -11,6 +11,9 @@ from pydantic import Field, model_validator
 
 from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
 
+# Types of parameters that can be changed while a program runs.
+STEERABLE = ("int", "float", "bool", "string", "choice")
+
 
 class Parameter(Spec):
     """One parameter of a component.
@@ -56,6 +59,9 @@ class Port(Spec):
         "because the program needs every element once",
     )
     many: bool = Field(False, description="several streams may be connected to this port")
+    does_without: bool = Field(
+        False, description="the program goes on without a writer at this port that has failed and is ignored"
+    )
     variables: dict[str, PortVariable] = Field({})
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"
@@ -114,6 +120,9 @@ class Component(Spec):
         "anew",
     )
     parameters: dict[str, Parameter] = Field({})
+    steer: list[str] = Field(
+        [], description="the parameters that can be changed while it runs: its program asks for them by `stage.steered`"
+    )
     file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field({})
     writes: dict[Name, Port] = Field({})
@@ -122,6 +131,14 @@ class Component(Spec):
     def _restart_of_what_accumulates(self) -> Component:
         if self.restart_from is not None and self.state != "accumulates":
             raise ValueError("restart_from: only for components that accumulate; add `state: accumulates`")
+        return self
+
+    @model_validator(mode="after")
+    def _steerable(self) -> Component:
+        for name in self.steer:
+            if name not in self.parameters or self.parameters[name].type not in STEERABLE:
+                kinds = ", ".join(STEERABLE)
+                raise ValueError(f"steer: no parameter {name} of type {kinds}; name one that there is")
         return self
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ These models hold no decisions: how a stream is wired or a stage is launched is 
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
@@ -25,6 +26,7 @@ from workflow.spec.models.stage_policies import (
     OrShort,
     Spool,
     SpoolOrWord,
+    SteeredValue,
     dialect_of,
 )
 from workflow.spec.models.units import Scalar as Scalar
@@ -208,6 +210,70 @@ class ProgramPort(Spec):
         return self
 
 
+class Ensemble(Spec):
+    """Members of an ensemble: the same stage several times, each with values of its own."""
+
+    count: Annotated[int, Field(ge=1)] | None = Field(None, description="how many, where they have no other values")
+    values: list[dict[Name, Scalar]] = Field(
+        [], examples=[[{"F": 0.03}, {"F": 0.04}]], description="the values of each member, by name"
+    )
+    matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
+    )
+    at_once: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="how many run at the same time: each of the others starts when one has ended, on its cores "
+        "(default: all)",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Ensemble:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        given = [key for key in ("count", "values", "matrix") if getattr(self, key)]
+        if not given:
+            raise ValueError("the members are missing; write `members: 16`, a list of their values, or a `matrix`")
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+        if any(each.keys() != self.values[0].keys() for each in self.values):
+            raise ValueError("the members have values of different names; give each member the same names")
+        if "index" in [*self.matrix, *(self.values[0] if self.values else ())]:
+            raise ValueError("`index` is the number of a member, from 0; give the value another name")
+        return self
+
+    @property
+    def each(self) -> list[dict[str, Scalar]]:
+        """The values of each member."""
+        if self.count is not None:
+            return [{} for _ in range(self.count)]
+        if self.values:
+            return self.values
+        return [dict(zip(self.matrix, chosen, strict=True)) for chosen in product(*self.matrix.values())]
+
+
+def _members(value: Any) -> Any:
+    """A number and a list stand for mappings."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"count": value}
+    return {"values": value} if isinstance(value, list) else value
+
+
+EnsembleOrShort = Annotated[
+    Ensemble,
+    BeforeValidator(_members),
+    OrShort({"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "object"}, "minItems": 1}),
+]
+
+
+class Groups(Spec):
+    """The members of an ensemble in several groups."""
+
+    groups: int = Field(ge=1, description="how many: as many readers, each with the steps of its members as they come")
+
+
+# How the streams of the members of an ensemble reach their readers.
+Collect = Literal["each", "any", "all"] | Groups
+
+
 class StageSpec(Spec):
     """One program of a pipeline with its ranks."""
 
@@ -220,6 +286,11 @@ class StageSpec(Spec):
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
+    members: EnsembleOrShort | None = Field(
+        None,
+        description="the stage several times, as the members of an ensemble: a number, a list of the values of each, "
+        "or `{matrix: {NAME: [VALUE, …]}}`; `${{ member.index }}` and `${{ member.NAME }}` stand for them",
+    )
     output: OutputPolicy = Field(
         default_factory=lambda: OutputPolicy(), description="policies of the files that the stage writes"
     )
@@ -259,6 +330,12 @@ class StageSpec(Spec):
         "stage that saves its state does so only for `on_failure: restart`)",
     )
 
+    steer: dict[Name, SteeredValue] = Field(
+        {},
+        description="values that can be changed while the stage runs, by name: `wf set RUN stages.STAGE.steer.NAME=…`; "
+        "of a component those that its component.yaml names can, and need not stand here",
+    )
+
     @property
     def uses_stage(self) -> bool:
         """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
@@ -287,6 +364,28 @@ class StageSpec(Spec):
             )
         if self.checkpoint is not None and not self.uses_stage and self.checkpoint.files is None:
             raise ValueError("the program is no workflow.stage program; add `files`, `outputs` and `command`")
+        return self
+
+    @model_validator(mode="after")
+    def _steerable(self) -> StageSpec:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        for name, each in self.steer.items():
+            if self.component is not None and each.model_fields_set - {"at"}:
+                raise ValueError(
+                    f"steer.{name}: value, bounds and unit are those of the component's parameter; keep `at` only"
+                )
+            if self.component is None and each.value is None:
+                raise ValueError(f"steer.{name}: its value at the start is missing; add `value: 0.03`")
+            if self.component is None and self.uses_stage and each.file is not None:
+                raise ValueError(f"steer.{name}: file is for programs without workflow.stage; use `stage.steered`")
+            if self.component is None and not self.uses_stage and each.file is None:
+                raise ValueError(
+                    f"steer.{name}: the program is no workflow.stage program; name the file that it reads: "
+                    "`file: control.txt`"
+                )
+        files = [each.file for each in self.steer.values() if each.file is not None]
+        if twice := next((each for each in files if files.count(each) > 1), None):
+            raise ValueError(f"steer: two values would be written to {twice}; give each a file of its own")
         return self
 
 
@@ -368,6 +467,12 @@ class StreamSpec(Spec):
     from_: EndName = Field(alias="from", description="the writing stage, or `stage.port`")
     to: Annotated[list[EndName], Field(min_length=1)] | EndName = Field(
         description="the reading stage or stages, or `stage.port`"
+    )
+    collect: Collect | None = Field(
+        None,
+        description="of a stream from the members of an ensemble. each: every member has a reader of its own; any: one "
+        "reader gets the steps of all members as they come; all: one reader gets the same step of all members at once; "
+        "`{groups: N}`: N readers, each as by `any`",
     )
     via: str = Field(DEFAULT_VIA, description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
     coupling: Literal["live", "after"] | None = Field(

@@ -233,6 +233,11 @@ class FailureRule(Spec):
         "go on without it",
     )
     times: int = Field(3, ge=1, description="restart: at most so many times")
+    then: Literal["stop", "ignore"] = Field(
+        "stop",
+        description="restart: what follows when it is not started again any more. stop: the run is stopped; ignore: "
+        "the others go on without it, as an ensemble does without one of its members",
+    )
     within: Duration | None = Field(
         None,
         examples=["1 h"],
@@ -254,7 +259,16 @@ class FailureRule(Spec):
             raise ValueError(
                 f"same_step is for stages that are started again, not for `do: {self.do}`; use `do: restart`"
             )
+        if self.then == "ignore" and self.do != "restart":
+            raise ValueError(
+                f"then is for stages that are started again, not for `do: {self.do}`; use `on_failure: ignore`"
+            )
         return self
+
+    @property
+    def may_ignore(self) -> bool:
+        """Whether the others may have to go on without the stage."""
+        return "ignore" in (self.do, self.then)
 
 
 def _rule_word(value: Any) -> Any:
@@ -348,6 +362,61 @@ class Checkpoint(Spec):
             raise ValueError("every is missing; say how often the signal is sent: `every: 10 min`")
         if self.signal is not None and self.every < _LEAST_EVERY_S:
             raise ValueError("every is too short for a signal; send it at most once a second: `every: 10 min`")
+        return self
+
+
+class SteeredAt(Spec):
+    """A change of a value that is known before the start."""
+
+    step: int = Field(ge=0, description="the first step of the stage that is computed with it, counted from 0")
+    value: Scalar = Field(description="the value from then on")
+
+
+class SteeredValue(Spec):
+    """A value of a stage that can be changed while it runs, by `wf set`, a notebook or another stage."""
+
+    value: Scalar | None = Field(
+        None,
+        description="at the start; a value that replaces it must have the same type. Of a component: its parameter",
+    )
+    minimum: int | float | None = Field(None, description="least value allowed, of a number")
+    maximum: int | float | None = Field(None, description="largest value allowed, of a number")
+    unit: str = Field("", examples=["m/s"], description="of the value, for people")
+    at: list[SteeredAt] = Field([], description="changes that are known before the start: `[{step: 400, value: 0.04}]`")
+    file: str | None = Field(
+        None,
+        examples=["control.txt"],
+        description="of a program without workflow.stage: the file in the directory of the stage in which it finds the "
+        "value; it is there from the start, and replaced as a whole",
+    )
+    text: str = Field(
+        "${{ steer.value }}\n",
+        examples=["feed = ${{ steer.value }}\n"],
+        description="with `file`: what is written there, with `${{ steer.value }}` where the value belongs",
+    )
+    signal: CheckpointSignal | None = Field(
+        None, description="with `file`: the signal that the program gets when the file has been replaced"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> SteeredValue:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if self.value is not None and not is_number and (self.minimum, self.maximum) != (None, None):
+            raise ValueError("only numbers have bounds; remove minimum and maximum")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
+        if self.file is None and (self.signal is not None or "text" in self.model_fields_set):
+            raise ValueError("file is missing; name the file that the program reads: `file: control.txt`")
+        if self.file is not None and (self.file.startswith(("/", "..")) or not self.file):
+            raise ValueError(
+                f"`{self.file}` must be a path in the directory of the stage; for example `file: control.txt`"
+            )
+        if self.file is not None and self.at:
+            raise ValueError(
+                "a program that reads a file takes a value at a step that only it knows; remove `at`, and change the "
+                "value by `wf set` while it runs"
+            )
         return self
 
 

@@ -20,6 +20,8 @@ from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
 from workflow.stage.adios.write_engine import AdiosWriteEngine
+from workflow.stage.api.members import EVENTS_FILE, Members
+from workflow.stage.api.opened_ends import end_key, opened_ends
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
 from workflow.stage.joined_engine import JoinedReadEngine
@@ -33,8 +35,6 @@ from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
 _ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
-# All that were opened by port, whether they are still open or not.
-_opened_ends: dict[tuple[str, Side], Reader | Writer] = {}
 _started = False
 
 
@@ -81,29 +81,15 @@ def _in_order(end: StreamEnd) -> Reader | Writer:
         if each is end:
             if _waits_for_other_end(end):
                 break
-        elif _waits_for_other_end(each) and _key(each) not in _ahead:
-            _ahead[_key(each)] = _open_end(each)
-    opened = _ahead.get(_key(end)) or _open_end(end)
-    _ahead[_key(end)] = None
+        elif _waits_for_other_end(each) and end_key(each) not in _ahead:
+            _ahead[end_key(each)] = _open_end(each)
+    opened = _ahead.get(end_key(end)) or _open_end(end)
+    _ahead[end_key(end)] = None
     return opened
-
-
-def steps_of_streams() -> dict[str, int]:
-    """Stream of this stage → how many of its steps were read, the present one included, or written."""
-    found = {}
-    for end in settings.current().ends:
-        opened = _opened_ends.get(_key(end))
-        first = end.first_step - end.repeated
-        found[end.stream] = first if opened is None else opened.steps_begun
-    return found
 
 
 def _waits_for_other_end(end: StreamEnd) -> bool:
     return end.traits.in_memory
-
-
-def _key(end: StreamEnd) -> tuple[str, Side]:
-    return end.stream, end.side
 
 
 def _open_end(end: StreamEnd) -> Reader | Writer:
@@ -175,6 +161,18 @@ def follow(
     return reader
 
 
+def open_members(name: str | None = None) -> Members:
+    """The streams of the members of an ensemble at the port `name`, or all that this stage reads. On one rank.
+
+    Each is opened when its first step is there. Raises StageError where there are several ranks.
+    """
+    current = settings.current()
+    if size() > 1:
+        raise StageError(f"the streams of members are read by one rank, not by {size()}")
+    ends = [end for end in current.ends if end.side == "read" and name in (None, end.port)]
+    return Members(ends, Path(current.run_dir) / EVENTS_FILE, lambda end: open_reader(end.stream))
+
+
 def open_writer(
     name: str | None = None,
     *,
@@ -218,7 +216,7 @@ def _open_write(end: StreamEnd) -> Writer:
 def _check_skip(step: int) -> None:
     """Raise StageError where a step that is to be skipped is in an output: what is written next would be taken for what
     is there, and be suppressed."""
-    for opened in _opened_ends.values():
+    for opened in opened_ends.values():
         if isinstance(opened, Writer) and opened.is_suppressing:
             raise StageError(f"step {step} cannot be skipped: stream {opened.name} has its output already")
 
@@ -292,7 +290,7 @@ def _begin(end: StreamEnd) -> float:
 def _opened(end: StreamEnd, begin: float, opened: Reader | Writer) -> None:
     _open.add(opened)
     if any(end is each for each in settings.current().ends):
-        _opened_ends[_key(end)] = opened
+        opened_ends[end_key(end)] = opened
     seconds = process_metrics().leave() - begin
     process_metrics().write("open", stream=end.stream, side=end.side, engine=end.engine, seconds=round(seconds, 6))
     process_metrics().returns(end.stream, end.side)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.api.stopping import end_if_requested
+from workflow.stage.api.window import Wanted, Window, Windows
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
@@ -21,6 +22,8 @@ from workflow.stage.uncaught_errors import note_early_exit
 from workflow.stage.variables import SAMPLES, Array, Selection, check_contract
 
 if TYPE_CHECKING:
+    import xarray
+
     from workflow.stage.compressed_variables import Comparer
 
 
@@ -66,18 +69,31 @@ class Reader:
         return self
 
     def __next__(self) -> Step:
+        step = self._take(math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s)
+        if step is None:
+            raise self._record(no_step_error(self._end, StepStatus.LATE, self.steps))
+        return step
+
+    def poll(self) -> Step | None:
+        """The next step if it is there, else None. Raises StopIteration at the end of the stream, else as the loop."""
+        return self._take(0.0)
+
+    def _take(self, limit_s: float) -> Step | None:
+        """The next step; None where it does not come in this time. Raises StopIteration at the end."""
         if self._closed:
             raise StopIteration
         self.release_step()
         end_if_requested(self)
-        status = self._wait()
+        status = self._wait(limit_s)
         while status is StepStatus.READY and (self.steps in self.skipped or self._is_left_out(self.steps)):
             self._skip_step()
-            status = self._wait()
+            status = self._wait(limit_s)
         if status is StepStatus.ENDED:
             self._ended = True
             self.close()
             raise StopIteration
+        if status is StepStatus.LATE:
+            return None
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
@@ -128,6 +144,41 @@ class Reader:
         if self._step is not None:
             self._finish_step()
 
+    def window(self, length: int, wanted: Wanted) -> Iterator[Window]:
+        """Iterate over the last `length` steps as one array, each time a step has come. Iterate on all ranks.
+
+        >>> for window in field.window(5, "V"):
+        ...     with out.step():
+        ...         out.write("mean", window.read("V").mean(axis=0))
+
+        `wanted`: a name, or names; or name → (start, count), a function of the variable's shape that returns these, or
+        None for the whole variable. At the beginning of the stream the windows are shorter. A variable is read and
+        kept once in each step.
+
+        A second attempt of the stage goes on with the windows of an undisturbed run. What is kept is saved by the
+        `State` of the program, where it has created one before the loop, or else by itself.
+
+        Raises what the loop over the steps and `Step.read` raise; ValueError for no variable or no step, StageError
+        when a variable changes its shape, or is text.
+        """
+        return Windows(self, length, wanted)
+
+    def to_xarray(self, wanted: str | Iterable[str], steps: int | None = None) -> xarray.Dataset:
+        """Read variables of the next `steps` steps, by default of all that come, as a dataset of xarray.
+
+        Its first axis is `step`, with the numbers of the steps; the others are those of `Step.axes`. Units and labels
+        are attributes. All is read into memory: `dataset.chunk(step=1)` makes Dask arrays of it, where Dask is
+        installed. For notebooks, on one rank.
+
+        >>> stage.open_reader(path="runs/latest/pdf.bp").to_xarray(["pdf", "mean"])["mean"].plot()
+
+        Raises StageError when xarray is not installed, the stream has no step, or a variable changes its shape;
+        ValueError for less than one step.
+        """
+        from workflow.stage.api.labelled_arrays import read_dataset  # only programs that use xarray pay for it
+
+        return read_dataset(self, self.name, [wanted] if isinstance(wanted, str) else wanted, steps)
+
     def _fetch(self, wanted: list[Selection]) -> list[Array]:
         """What `Step` reads through: counts the time as I/O, and raises StreamFailed when the writer dies."""
         begin = self._metrics.enter()
@@ -143,10 +194,9 @@ class Reader:
         finally:
             self._io_s += self._metrics.leave() - begin
 
-    def _wait(self) -> StepStatus:
+    def _wait(self, limit_s: float) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            limit_s = math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s
             if not self._over_network or limit_s <= _UNREPORTED_S:
                 return self._engine.begin(limit_s)
             status = self._engine.begin(_UNREPORTED_S)

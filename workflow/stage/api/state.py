@@ -28,7 +28,7 @@ from workflow.formats.kept_state import (
 from workflow.formats.stage_file import StageSettings
 from workflow.replace_file import replace_file
 from workflow.stage import settings
-from workflow.stage.api.open_streams import steps_of_streams
+from workflow.stage.api.opened_ends import steps_of_streams
 from workflow.stage.api.stopping import expect_state, state_is_due
 from workflow.stage.ranks import communicator, rank, size
 from workflow.stage.stage_errors import StageError
@@ -40,8 +40,16 @@ _LEAST_KEPT = 2
 _MOST_BEHIND = 4
 
 
+# In the file of a rank, the beginning of the names of what windows keep: no name that a program can give.
+_WINDOW = "window "
+
 # All values of a program are saved together, by one State: two could be of different steps.
-_of: StageSettings | None = None
+_program: tuple[StageSettings, State] | None = None
+
+
+def program_state() -> State | None:
+    """The State of this program, where it has created one."""
+    return _program[1] if _program is not None and _program[0] is settings.current() else None
 
 
 class State(dict[str, Any]):
@@ -59,7 +67,7 @@ class State(dict[str, Any]):
     goes on at a later step it has the values that were saved there. It is saved where the pipeline says so: by
     `checkpoint: {every: 60 s}` of the stage at most so often, and when the run is stopped; by `on_failure: restart`
     each time. Values are NumPy arrays, or what JSON has: numbers, texts, lists and mappings. Each rank has its own.
-    Collective over the ranks.
+    What `Reader.window` keeps is saved with them. Collective over the ranks.
 
     Raises StageError when the state of the step at which this attempt begins cannot be read, or has other names.
     """
@@ -67,16 +75,18 @@ class State(dict[str, Any]):
     def __init__(self, /, **initial: Any) -> None:
         super().__init__(initial)
         current = settings.current()
-        global _of
-        if _of is current and current.run_dir:
-            raise StageError("this program has a State already; put all values into one")
-        _of = current
+        global _program
+        if program_state() is not None and current.run_dir:
+            raise StageError("this program has a State already; put all values into one, and create it before the loop")
+        _program = current, self
         self._folder = Path(current.run_dir) / "stages" / current.stage / STATE_DIR
         self._every_s = current.save_every_s
         self._last_s = time.monotonic()
         self._due = False
         self._number = 0
         self._kept: list[KeptState] = []  # on rank 0: those on disk, the oldest first
+        self._carried: dict[str, Callable[[], Mapping[str, Any]]] = {}
+        self._found: dict[str, Any] | None = None  # of windows, in the state that was taken; None: there was none
         if self._every_s is not None:
             expect_state()
         if current.run_dir:
@@ -86,6 +96,11 @@ class State(dict[str, Any]):
     def saves(self) -> bool:
         """Whether it is saved at all: the pipeline has `checkpoint` or `on_failure: restart` for it."""
         return self._every_s is not None
+
+    @property
+    def interval_s(self) -> float | None:
+        """At most so often it is saved, in seconds; 0: each time; None: not at all."""
+        return self._every_s
 
     def is_due(self) -> bool:
         """Whether `save()` would save now: for values that take time to collect. Collective over the ranks."""
@@ -114,7 +129,7 @@ class State(dict[str, Any]):
         self._due, self._last_s = False, time.monotonic()
         self._number += 1
         path = rank_path(self._folder, self._number, rank())
-        content = _to_bytes(self)
+        content = _to_bytes({**self, **self._values_of_windows()})
         replace_file(path, content)
         mine, comm = StateFile(path.name, len(content), zlib.crc32(content)), communicator()
         # The record is written when the files of all ranks are there.
@@ -124,6 +139,23 @@ class State(dict[str, Any]):
             write_record(self._folder, state)
             self._kept.append(state)
             self._remove_old()
+
+    def carry(self, name: str, values: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
+        """From now on save these values with those of the program: what the window of this name keeps between steps.
+
+        Returns those of the state that was taken, empty where it has none of them; None where none was taken.
+        """
+        if self.saves:
+            self._carried[name] = values
+        if self._found is None:
+            return None
+        prefix = f"{_WINDOW}{name} "
+        return {key.removeprefix(prefix): value for key, value in self._found.items() if key.startswith(prefix)}
+
+    def _values_of_windows(self) -> dict[str, Any]:
+        return {
+            f"{_WINDOW}{name} {key}": value for name, make in self._carried.items() for key, value in make().items()
+        }
 
     def _remove_old(self) -> None:
         """On rank 0: remove what neither an attempt of this stage nor a state of a reader can need."""
@@ -147,6 +179,7 @@ class State(dict[str, Any]):
             return
         self._number = number
         values = _read(rank_path(self._folder, number, rank()))
+        self._found = {name: values.pop(name) for name in [*values] if name.startswith(_WINDOW)}
         if values.keys() != initial.keys():
             raise StageError(
                 f"the saved state has {', '.join(sorted(values))}, but the program has {', '.join(sorted(initial))}: "

@@ -147,6 +147,17 @@ class Step:
         """
         return unit_of(name, self._attributes())
 
+    def axes(self, name: str) -> tuple[str, ...]:
+        """The names of a variable's axes, as the pipeline or the component declares them, e.g. `nz`, `ny`, `nx`.
+
+        An axis without a name is called after the variable and its number: `V_0`. Raises StageError as `info` does.
+        """
+        number, declared = len(self.shape(name)), self._stream_end.variables.get(name, {}).get("shape") or ()
+        known = [*declared] if len(declared) == number else [None] * number
+        return tuple(
+            each if isinstance(each, str) and known.count(each) == 1 else f"{name}_{i}" for i, each in enumerate(known)
+        )
+
     def copy_attributes_to(self, writer: TakesAttributes) -> None:
         """Copy all attributes to a writer, with their types. Cheap when none has changed since the last step."""
         for name, value in self._attributes().items():

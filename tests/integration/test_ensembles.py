@@ -1,0 +1,295 @@
+"""Ensembles: members of a simulation in one run, what they send to one reader, and members that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.hurt_runs import HurtRun, newest_pid
+from tests.support.pipelines import Done, run
+from tests.support.reliability import steps_done
+from tests.support.waiting import wait_until
+from workflow import stage
+from workflow.run.records.events_file import read_events
+from workflow.run.state.lifecycle_events import StageIgnored
+
+MEMBERS = [{"F": 0.02 + 0.002 * index, "k": 0.055 + 0.0005 * index} for index in range(16)]
+WITH = 'F: "${{ member.F }}", k: "${{ member.k }}", seed: "${{ member.index }}"'
+
+
+def values_of(path: Path, name: str) -> np.ndarray[Any, Any]:
+    """All steps of a variable in a file, one that its writer has not closed included."""
+    found: list[Any] = []
+    with stage.open_reader(path=path) as steps, contextlib.suppress(stage.StreamFailed):  # its writer was killed
+        found.extend(step.read(name) for step in steps)
+    return np.array(found)
+
+
+def of_members(done: Done, count: int) -> list[np.ndarray[Any, Any]]:
+    """V of each member, by its own file."""
+    width = len(str(count - 1))
+    return [values_of(done.folder / f"streams/field-{index:0{width}}.bp", "V") for index in range(count)]
+
+
+def test_statistics_over_members_are_those_of_their_files(tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim:
+    component: gray_scott
+    members: {{matrix: {{F: [0.03, 0.04], k: [0.06, 0.062]}}}}
+    with: {{size: [8], steps: 60, write_every: 10, {WITH}}}
+  stat: {{component: statistics, with: {{variable: V}}}}
+  keep: {{component: archive, with: {{path: stat.bp}}}}
+streams:
+  field: {{from: sim, to: stat, collect: any}}
+  statistics: {{from: stat, to: keep}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    members = of_members(done, 4)
+    assert [len(each) for each in members] == [7] * 4
+    assert not np.array_equal(members[0], members[1])  # they have values of their own
+    both = np.concatenate(members)
+    last = {name: values_of(done.folder / "stat.bp", name)[-1] for name in ("mean", "variance", "min", "max")}
+    np.testing.assert_allclose(last["mean"], both.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(last["variance"], both.var(axis=0), rtol=1e-10, atol=1e-14)
+    np.testing.assert_array_equal(last["min"], both.min(axis=0))
+    np.testing.assert_array_equal(last["max"], both.max(axis=0))
+
+
+def test_the_engine_that_is_asked_for_and_the_same_data(tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim: {{component: gray_scott, members: {MEMBERS[:3]}, with: {{size: [8], steps: 40, write_every: 10, {WITH}}}}}
+  keep: {{component: archive, with: {{path: any.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: any, queue: {{limit: 1}}, via: VIA}}
+"""
+    found: dict[str, dict[tuple[int, int], Any]] = {}
+    for via in ("sst", "bp5"):
+        done = run(tmp_path, text.replace("VIA", via), name=via)
+        assert done.code == 0, done.said
+        engines = {stream.name: stream.engine for stream in done.report.streams}
+        assert engines == dict.fromkeys(["field", "field-0", "field-1", "field-2"], via.upper())
+        who, step, field = (values_of(done.folder / "any.bp", name) for name in ("member", "member_step", "V"))
+        found[via] = {(int(who[at]), int(step[at])): field[at] for at in range(len(who))}
+    assert found["sst"].keys() == found["bp5"].keys() == {(who, step) for who in range(3) for step in range(5)}
+    for key, field in found["sst"].items():
+        np.testing.assert_array_equal(field, found["bp5"][key])
+
+
+def test_the_same_step_of_all_members_is_one_step(tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim: {{component: gray_scott, members: {MEMBERS[:3]}, with: {{size: [8], steps: 40, write_every: 10, {WITH}}}}}
+  keep: {{component: archive, with: {{path: all.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: all}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    together = values_of(done.folder / "all.bp", "V")
+    assert together.shape == (5, 3, 8, 8, 8)
+    for index, member in enumerate(of_members(done, 3)):
+        np.testing.assert_array_equal(together[:, index], member)
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "member"), [[0, 1, 2]] * 5)
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "member_step"), [[step] * 3 for step in range(5)])
+
+
+def test_each_member_has_its_own_analysis_and_groups_have_readers(tmp_path: Path) -> None:
+    text = f"""
+stages:
+  sim: {{component: gray_scott, members: 4, with: {{size: [8], steps: 20, write_every: 10, seed: "${{{{ member.index }}}}"}}}}
+  half:
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/half.py", "${{{{ member.index }}}}"]
+    reads: {{field: {{}}}}
+    writes: {{half: {{}}}}
+  keep: {{component: archive, with: {{path: "keep-${{{{ member.index }}}}.bp"}}}}
+streams:
+  field: {{from: sim, to: half, collect: each, via: bp5}}
+  half: {{from: half, to: keep, collect: {{groups: 2}}}}
+"""  # noqa: E501
+    (tmp_path / "half.py").write_text(
+        "import sys\nfrom workflow import stage\n"
+        'with stage.open_reader("field") as field, stage.open_writer("half") as out:\n'
+        "    for step in field:\n        with out.step():\n"
+        '            out.write("H", step.read("V") / 2)\n            out.write("who", int(sys.argv[1]))\n'
+    )
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    for group in range(2):
+        kept = done.folder / f"keep-{group}.bp"
+        who, step = values_of(kept, "who"), values_of(kept, "member_step")
+        assert sorted(zip(who.tolist(), step.tolist(), strict=True)) == [
+            (member, number) for member in (group, group + 2) for number in range(3)
+        ]
+        np.testing.assert_array_equal(values_of(kept, "member"), who)
+        for member, number, half in zip(who, step, values_of(kept, "H"), strict=True):
+            simulated = values_of(done.folder / f"streams/field-{member}.bp", "V")[number]
+            np.testing.assert_array_equal(half, simulated / 2)
+
+
+HURT = """
+wf: 1
+name: hurt
+oversubscribe: true
+deadlines: {{start: 90 s, step: 90 s, run: 200 s, stop: 2 s}}
+stages:
+  sim:
+    component: gray_scott
+    members: {members}
+    with: {{size: [24], steps: 600, write_every: 20, {with_}}}
+    on_failure: {{do: restart, times: 1, backoff: 0.1 s, then: ignore}}
+  stat: {{component: statistics, with: {{variable: V}}}}
+  keep: {{component: archive, with: {{path: stat.bp}}}}
+streams:
+  field: {{from: sim, to: stat, collect: {collect}}}
+  statistics: {{from: stat, to: keep}}
+"""
+
+
+def has_steps(run_dir: Path, name: str) -> bool:
+    return steps_done(run_dir, name) >= 3
+
+
+def test_sixteen_members_of_which_two_are_restarted_and_one_is_ignored(tmp_path: Path) -> None:
+    hurt = HurtRun(tmp_path, "hurt")
+    (tmp_path / "pipeline.yaml").write_text(HURT.format(members=MEMBERS, with_=WITH, collect="any"))
+    restarted, ignored = ("sim-03", "sim-11"), "sim-07"
+
+    def kill(run_dir: Path, _: int) -> None:
+        for name in (*restarted, ignored):
+            wait_until(partial(has_steps, run_dir, name), f"step 3 of {name}")
+            hurt.signal(run_dir, name, signal.SIGKILL)
+        first = newest_pid(run_dir, ignored)
+        wait_until(lambda: newest_pid(run_dir, ignored) not in (None, first), f"{ignored} is started again")
+        hurt.signal(run_dir, ignored, signal.SIGKILL)
+
+    done = hurt.go(kill)
+    assert done.code == 0, done.said
+    events = list(read_events(done.folder))
+    gone = [event for event in events if isinstance(event, StageIgnored)]
+    assert [(event.stage, event.streams) for event in gone] == [(ignored, ["field-07"])]
+    assert {*restarted} <= {each.stage for each in done.report.restarts}
+    members = of_members(done, 16)
+    assert [len(each) for index, each in enumerate(members) if index != 7] == [31] * 15
+    assert 3 <= len(members[7]) < 31
+    both = np.concatenate(members)
+    number = values_of(done.folder / "stat.bp", "number")[-1]
+    assert number == len(both)
+    np.testing.assert_allclose(values_of(done.folder / "stat.bp", "mean")[-1], both.mean(axis=0), rtol=1e-12)
+
+
+def test_a_member_that_never_begins_is_not_waited_for(tmp_path: Path) -> None:
+    """An unchanged program as well: it does not use workflow.stage."""
+    (tmp_path / "sim.py").write_text(
+        "import sys\nimport adios2\nimport numpy as np\nwho, path = int(sys.argv[1]), sys.argv[2]\n"
+        "if who == 1:\n    sys.exit('no licence')\n"
+        "io = adios2.Adios().declare_io('field')\nio.set_engine('BP5')\n"
+        "with adios2.Stream(io, path, 'w') as out:\n"
+        "    for step in out.steps(4):\n"
+        "        step.write('V', np.full(3, 10.0 * who + step.current_step()), [3], [0], [3])\n"
+    )
+    text = f"""
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/sim.py", "${{{{ member.index }}}}", "${{{{ streams.field.path }}}}"]
+    members: 3
+    on_failure: ignore
+    writes: {{field: {{io: field, config: adios2.xml}}}}
+  keep: {{component: archive, with: {{path: all.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: all}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    expected = [[[10.0 * who + step] * 3 for who in (0, 2)] for step in range(4)]
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "V"), expected)
+    np.testing.assert_array_equal(values_of(done.folder / "all.bp", "member"), [[0, 2]] * 4)
+    assert any("sim-1 ended with exit code 1; the others went on without it" in each for each in done.report.warnings)
+
+
+def test_two_at_once_each_of_the_others_in_the_place_of_one_that_has_ended(tmp_path: Path) -> None:
+    text = """
+stages:
+  sim:
+    component: gray_scott
+    members: {count: 5, at_once: 2}
+    with: {size: [8], steps: 20, write_every: 10, seed: "${{ member.index }}"}
+  keep: {component: archive, with: {path: all.bp}}
+streams:
+  field: {from: sim, to: keep, collect: any}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    stages = {stage.name: stage for stage in done.report.stages}
+    for index in range(2, 5):
+        before, begun = stages[f"sim-{index - 2}"].ended, stages[f"sim-{index}"].started
+        assert before is not None and begun is not None and before <= begun
+    found = zip(
+        values_of(done.folder / "all.bp", "member"), values_of(done.folder / "all.bp", "member_step"), strict=True
+    )
+    assert sorted((int(who), int(step)) for who, step in found) == [
+        (who, step) for who in range(5) for step in range(3)
+    ]
+
+
+def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    hurt = HurtRun(tmp_path, "hurt")
+    (tmp_path / "pipeline.yaml").write_text(HURT.format(members=MEMBERS[:3], with_=WITH, collect="any"))
+
+    def end(run_dir: Path, pid: int) -> None:
+        wait_until(partial(has_steps, run_dir, "field-merge"), "the third step")
+        hurt.end_all(run_dir, pid)
+
+    hurt.go(end)
+    done = hurt.go()
+    assert done.code == 0, done.said
+    last = tmp_path / "part2"
+    assert values_of(last / "stat.bp", "number")[-1] == 3 * 31
+    whole = HurtRun(tmp_path / "whole", "whole")
+    whole.folder.mkdir()
+    (whole.folder / "pipeline.yaml").write_text((tmp_path / "pipeline.yaml").read_text())
+    undisturbed = whole.go()
+    assert undisturbed.code == 0, undisturbed.said
+    expected = values_of(undisturbed.folder / "stat.bp", "mean")[-1]
+    np.testing.assert_allclose(values_of(last / "stat.bp", "mean")[-1], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("collect: any", "collect: some"), "expected `each`, `any` or `all`"),
+        (("collect: any", "collect: {groups: 0}"), "expected at least 1, got 0"),
+        (("collect: any, ", ""), "sim has 3 members, and nothing says how its reader gets them"),
+        (("members: 3, ", ""), "stage `sim` has no members"),
+        (("collect: any", "collect: {groups: 4}"), "4 groups of 3 members"),
+        (("member.index", "member.indx"), "there is no `member.indx`"),
+        (("members: 3", "members: [{a: 1}, {b: 2}]"), "the members have values of different names"),
+        (("members: 3", "members: 0"), "expected at least 1, got 0"),
+        (("stat:", "sim-0:"), "there is already a stage `sim-0`"),
+        (
+            ("members: 3", "members: {count: 3, at_once: 1}, on_failure: ignore"),
+            "the others cannot go on without sim-0",
+        ),
+        (("via: sst", "via: hdf5"), "of a stream by HDF5 nobody sees when a step is there"),
+        (("members: 3", "members: {count: 3, at_once: 1}"), "the reader would wait for members that have not begun"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, changed: tuple[str, str], message: str) -> None:
+    text = (
+        'stages:\n  sim: {component: gray_scott, members: 3, with: {seed: "${{ member.index }}"}}\n'
+        "  stat: {component: statistics, with: {variable: V}}\n  keep: {component: 'null'}\n"
+        "streams:\n  field: {from: sim, collect: any, to: stat, via: sst}\n  statistics: {from: stat, to: keep}\n"
+    )
+    assert changed[0] in text
+    done = run(tmp_path, text.replace(*changed))
+    assert done.code == 2, done.said
+    assert message in done.said
+    assert "pipeline.yaml:" in done.said

@@ -1,0 +1,77 @@
+"""Which values of stages were changed while the run went on, for the report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workflow.formats.steering_files import Value
+from workflow.formatting import plural
+from workflow.report.read.run_records import Records
+from workflow.report.report_model import SteeringPart
+from workflow.run.state.events import StageSteered, SteeringAsked, SteeringRefused
+
+# A stage may change values of another one at each step.
+MOST_KEPT = 100
+
+
+def make_steering(records: Records) -> list[SteeringPart]:
+    """What was taken and refused, in order, each once: an attempt takes again what an earlier one has taken."""
+    found: dict[str, SteeringPart] = {}
+    for event in records.steering:
+        if isinstance(event, StageSteered):
+            part = SteeringPart(
+                t=event.t, stage=event.stage, by=event.by, step=event.step, old=event.old, new=event.new,
+                exact=event.exact,
+            )  # fmt: skip
+            found.setdefault(event.id, part)
+        elif isinstance(event, SteeringRefused):
+            part = SteeringPart(
+                t=event.t, stage=event.stage, by=event.by, step=None, new=event.values, refused=event.reason
+            )
+            found.setdefault(event.id, part)
+    return list(found.values())
+
+
+def steering_note(part: SteeringPart) -> str:
+    """One change in a sentence."""
+    if part.refused:
+        return f"{part.stage} was not given {values_text(part.new)}, as {part.by} has asked: {part.refused}"
+    assert part.step is not None
+    return f"{steered_text(part.stage, part.old, part.new, part.step, is_exact=part.exact)}, by {part.by}"
+
+
+def steered_text(
+    stage: str, old: Mapping[str, Value], new: Mapping[str, Value], step: int, *, is_exact: bool = True
+) -> str:
+    """`sim: feed 0.03 → 0.04 from step 57 on`."""
+    was = {name: f"{_shown(value)} " for name, value in old.items()}
+    changes = ", ".join(f"{name} {was.get(name, '')}→ {_shown(value)}" for name, value in new.items())
+    return f"{stage}: {changes} from {'' if is_exact else 'about '}step {step} on"
+
+
+def values_text(values: Mapping[str, Value]) -> str:
+    """`feed=0.04, kill=0.06`."""
+    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def steering_notes(records: Records, kept: list[SteeringPart], count: int) -> list[str]:
+    """A note for each change, and on what is not known of the others."""
+    earlier = [f"{plural(count - len(kept), 'change')} of values before these: `wf events` has all"]
+    return [*(earlier if count > len(kept) else []), *map(steering_note, kept), *_unanswered(records)]
+
+
+def _unanswered(records: Records) -> list[str]:
+    """Of a run that has ended: what was asked for, and neither taken nor refused."""
+    if records.state.finished is None:
+        return []
+    answered = {event.id for event in records.steering if not isinstance(event, SteeringAsked)}
+    return [
+        f"{each.stage} did not take {', '.join(each.values)}, as {each.by} has asked: it came to no further step"
+        + ("" if each.step is None else f"; step {each.step} was not reached")
+        for each in records.steering
+        if isinstance(each, SteeringAsked) and each.id not in answered
+    ]

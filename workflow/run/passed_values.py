@@ -1,0 +1,50 @@
+"""How new values reach the program of a stage, and which of them a later run repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflow.formats.steering_files import (
+    ASKED_FILE,
+    ValueChange,
+    append_change,
+    in_order,
+    known_changes,
+    shifted,
+)
+from workflow.plan.plan_model import FROM_FILE, Plan, StagePlan
+from workflow.plan.steerable_values import control_text
+from workflow.replace_file import replace_file
+from workflow.run.records.run_directory import stage_dir
+from workflow.run.state.run_state import RunState
+
+
+def hand_over(stage: StagePlan, folder: Path, change: ValueChange) -> list[str]:
+    """Write new values where the program finds them: in its file of requests, or in files of its own. Returns the
+    signals that it gets then. `folder`: of the stage. Raises OSError."""
+    declared = {name: stage.steer[name] for name in change.values}
+    if not any(each.file for each in declared.values()):
+        append_change(folder / ASKED_FILE, change)
+        return []
+    for name, each in declared.items():
+        replace_file(Path(each.file), control_text(each, change.values[name]).encode())
+    return list(dict.fromkeys(each.signal for each in declared.values() if each.signal))
+
+
+def changes_of(run_dir: Path, plan: Plan, state: RunState, first: int = 0) -> dict[str, list[ValueChange]]:
+    """Stage → what was changed of it in a run and in those that it goes on with, for a run that repeats that.
+
+    Of a program that reads files the values that it had last. `first`: the step that the other run begins with.
+    """
+    found = {}
+    for stage in plan.stages:
+        before = [ValueChange(**each.model_dump()) for each in stage.changes if each.by != FROM_FILE]
+        known = {each.id for each in before}
+        in_plan = {each.id for each in stage.changes}
+        taken = [each for each in known_changes(stage_dir(run_dir, stage.name)) if each.id not in known | in_plan]
+        values = {name: value for name, value in state.steered.get(stage.name, {}).items() if stage.steer[name].file}
+        if values:
+            taken.append(ValueChange("files", values, None, run_dir.name))
+        if changes := in_order([*before, *taken]):
+            found[stage.name] = shifted(changes, first) if first else changes
+    return found

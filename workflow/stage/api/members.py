@@ -1,0 +1,139 @@
+"""Reading the streams of the members of an ensemble, which come and go. On one rank."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from workflow.formats.bp_index import Index, read_index
+from workflow.formats.json_lines import Tail
+from workflow.formats.stage_file import StreamEnd
+from workflow.stage.api.reader import Reader
+from workflow.stage.api.step import Step
+from workflow.stage.stage_errors import exit_reason
+from workflow.stage.uncaught_errors import note_early_exit
+
+EVENTS_FILE = "events.jsonl"  # in the directory of the run
+# The name of the event (`workflow.run.records.events_file.NAMES`).
+IGNORED = "stage_ignored"
+# How often to look for events of the run, while no step comes.
+_LOOK_S = 0.2
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 2e-2
+
+
+class _Source:
+    """The stream of one member, and its reader: of a file once that has a step."""
+
+    def __init__(self, end: StreamEnd, open_it: Callable[[StreamEnd], Reader]) -> None:
+        self.stream = end.stream
+        self._end, self._open_it, self._index = end, open_it, Index()
+        self._reader: Reader | None = None
+        if end.traits.in_memory:
+            self._reader = open_it(end)
+
+    def poll(self) -> Step | None:
+        """The next step if it is there. Raises StopIteration at the end."""
+        if not self._end.traits.in_memory and not self._may_have_more():
+            return None
+        if self._reader is None:
+            self._reader = self._open_it(self._end)
+        return self._reader.poll()
+
+    def _may_have_more(self) -> bool:
+        """Whether the index shows a step, or the end: a file is opened when its first step is there."""
+        index = read_index(Path(self._end.path) / "md.idx", self._index)
+        if index is None:
+            return False
+        self._index = index
+        read = self._end.first_step if self._reader is None else self._reader.steps_begun
+        return self._end.before + index.steps > read or not index.active
+
+    def release(self) -> None:
+        """Release the present step."""
+        if self._reader is not None:
+            self._reader.release_step()
+
+    def close(self, error: str = "") -> None:
+        """Close its file, if it is open."""
+        if self._reader is not None:
+            self._reader.close(error)
+
+
+class Members:
+    """The streams of members at one port. A member that has ended, or that the run goes on without, leaves.
+
+    Members are numbered by their place in the pipeline, from 0.
+    """
+
+    def __init__(self, ends: Sequence[StreamEnd], events: Path, open_it: Callable[[StreamEnd], Reader]) -> None:
+        self._sources = {number: _Source(end, open_it) for number, end in enumerate(ends)}
+        self._events, self._look_at, self._pause_s = Tail(events), 0.0, _SHORTEST_PAUSE_S
+        self._leaving: set[str] = set()
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for source in self._sources.values():
+            source.close(exit_reason(error))
+        note_early_exit(error)
+
+    def steps(self) -> Iterator[tuple[int, Step]]:
+        """(member, step) of whatever comes first; each member in turn where several have one."""
+        while self._sources:
+            found = False
+            for number in list(self._sources):
+                if (step := self._poll(number)) is not None:
+                    found = True
+                    yield number, step
+                    self._sources[number].release()
+            self._rest(found=found)
+
+    def steps_together(self) -> Iterator[dict[int, Step]]:
+        """The same step of all members that are there, by member: the first of each, the second, ….
+
+        One that ends earlier than the others is not in the steps that follow.
+        """
+        held: dict[int, Step] = {}
+        while self._sources:
+            found = False
+            for number in [each for each in self._sources if each not in held]:
+                if (step := self._poll(number)) is not None:
+                    found, held[number] = True, step
+            held = {number: step for number, step in held.items() if number in self._sources}
+            if held and len(held) == len(self._sources):
+                yield {number: held[number] for number in sorted(held)}
+                for source in self._sources.values():
+                    source.release()
+                held = {}
+            else:
+                self._rest(found=found)
+
+    def _poll(self, number: int) -> Step | None:
+        source = self._sources[number]
+        leaves = source.stream in self._leaving  # its steps are all there
+        try:
+            step = source.poll()
+        except StopIteration:
+            del self._sources[number]
+            return None
+        if step is None and leaves:
+            self._sources.pop(number).close()
+        return step
+
+    def _rest(self, *, found: bool) -> None:
+        """Where nothing has come: let members go that the run goes on without, and wait a little, longer each time."""
+        if found:
+            self._pause_s = _SHORTEST_PAUSE_S
+            return
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            for record in self._events.records(fresh=True):
+                if record.get("event") == IGNORED:
+                    self._leaving.update(record.get("streams", ()))
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
