@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from workflow.interrupts import has_come
+
 CAUGHT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -36,8 +38,11 @@ class Signals:
             # SIGINT is what stages are asked to stop by. They would inherit that it is ignored (`wf run … &` in a
             # script), but not a handler.
             handled.setdefault(signal.SIGINT, _ignore)
-            self._before = {number: signal.signal(number, handler) for number, handler in handled.items()}
+            # First the descriptor: a signal between the two would be handled, and written nowhere.
             self._wakeup_before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+            self._before = {number: signal.signal(number, handler) for number, handler in handled.items()}
+            if has_come() and signal.SIGINT in self._caught:
+                os.write(self._wakeup, bytes([signal.SIGINT]))
         return self
 
     def __exit__(
