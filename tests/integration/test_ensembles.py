@@ -148,8 +148,9 @@ stages:
     on_failure: {{do: restart, times: 1, backoff: 0.1 s, then: ignore}}
   stat: {{component: statistics, with: {{variable: V}}}}
   keep: {{component: archive, with: {{path: stat.bp}}}}
+  raw: {{component: archive, with: {{path: raw.bp}}}}
 streams:
-  field: {{from: sim, to: stat, collect: {collect}}}
+  field: {{from: sim, to: [stat, raw], collect: {collect}}}
   statistics: {{from: stat, to: keep}}
 """
 
@@ -240,19 +241,77 @@ streams:
     ]
 
 
-def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(tmp_path: Path) -> None:
+UNEVEN = """
+import sys, time
+import numpy as np
+from workflow import stage
+who = int(sys.argv[1])
+with stage.open_writer("field") as out:
+    for step in range(12):
+        with out.step():
+            out.write("V", np.full(3, 100.0 * who + step))
+        time.sleep(0.03 + 0.15 * who)
+"""
+
+
+def test_the_order_of_the_first_part_stays(tmp_path: Path) -> None:
+    """What an archive has read is not read again, and the steps that follow are the others."""
     hurt = HurtRun(tmp_path, "hurt")
-    (tmp_path / "pipeline.yaml").write_text(HURT.format(members=MEMBERS[:3], with_=WITH, collect="any"))
+    (tmp_path / "sim.py").write_text(UNEVEN)
+    (tmp_path / "pipeline.yaml").write_text(f"""
+wf: 1
+name: order
+oversubscribe: true
+deadlines: {{start: 90 s, step: 90 s, run: 200 s, stop: 2 s}}
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/sim.py", "${{{{ member.index }}}}"]
+    members: 3
+    writes: {{field: {{}}}}
+  raw: {{component: archive, with: {{path: raw.bp}}}}
+streams:
+  field: {{from: sim, to: raw, collect: any}}
+""")
 
     def end(run_dir: Path, pid: int) -> None:
-        wait_until(partial(has_steps, run_dir, "field-merge"), "the third step")
+        wait_until(lambda: steps_done(run_dir, "raw") >= 10, "ten steps are in the archive")
+        hurt.end_all(run_dir, pid)
+
+    hurt.go(end)
+    done = hurt.go()
+    assert done.code == 0, done.said
+    raw = done.folder / "raw.bp"
+    who, step, values = (values_of(raw, name) for name in ("member", "member_step", "V"))
+    assert who[:9].tolist() != [0, 1, 2] * 3  # the order in which they are read once all of their steps are there
+    assert sorted(zip(who.tolist(), step.tolist(), strict=True)) == [(at, k) for at in range(3) for k in range(12)]
+    np.testing.assert_array_equal(values[:, 0], 100.0 * who + step)
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["from the start", "from saved states"])
+def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved: bool, tmp_path: Path) -> None:
+    hurt = HurtRun(tmp_path, "hurt")
+    text = HURT.format(members=MEMBERS[:3], with_=WITH, collect="any").replace("size: [24]", "size: [40]")
+    if saved:
+        text = text.replace("    on_failure:", "    checkpoint: {every: 0.1 s}\n    on_failure:")
+        text = text.replace("variable: V}", "variable: V}, checkpoint: {every: 0.1 s}")
+    (tmp_path / "pipeline.yaml").write_text(text)
+
+    def end(run_dir: Path, pid: int) -> None:
+        states = run_dir / "stages/stat/state"
+        wait_until(lambda: steps_done(run_dir, "raw") >= 20, "ten steps are in the archive")
+        wait_until(lambda: not saved or any(states.glob("*.json")), "stat has saved a state")
         hurt.end_all(run_dir, pid)
 
     hurt.go(end)
     done = hurt.go()
     assert done.code == 0, done.said
     last = tmp_path / "part2"
+    begun = {stage.name: stage.first_step for stage in done.report.stages}
+    assert 0 not in (begun["sim-0"], begun["sim-1"], begun["sim-2"]), begun  # None: it had ended
     assert values_of(last / "stat.bp", "number")[-1] == 3 * 31
+    # What the archive has read of the first part stays, and the others follow: none twice, none missing.
+    who, step = values_of(last / "raw.bp", "member"), values_of(last / "raw.bp", "member_step")
+    assert sorted(zip(who.tolist(), step.tolist(), strict=True)) == [(at, k) for at in range(3) for k in range(31)]
     whole = HurtRun(tmp_path / "whole", "whole")
     whole.folder.mkdir()
     (whole.folder / "pipeline.yaml").write_text((tmp_path / "pipeline.yaml").read_text())

@@ -21,6 +21,8 @@ from workflow.replace_file import replace_file
 STATE_DIR = "state"
 # Values that all attempts of a stage share, and all parts of a run from where they go on.
 ONCE_FILE = "once.json"
+# Of a stage that merges the streams of members: whose steps it has sent, in order (`workflow.stage.api.members`).
+ORDER_FILE = "order.jsonl"
 STATE_VERSION = 1
 VERSION_KEY = "state_version"
 # Of larger states only the sizes of the files are looked at before the attempt; it checks what it reads itself.

@@ -15,7 +15,7 @@ from pathlib import Path
 from workflow.formats import bp5_metadata
 from workflow.formats.bp_index import is_blank
 from workflow.formats.joined_bp import BpPiece, is_joined, join_bp5
-from workflow.formats.kept_state import ONCE_FILE, STATE_DIR, link_state
+from workflow.formats.kept_state import ONCE_FILE, ORDER_FILE, STATE_DIR, link_state
 from workflow.plan.placeholders import checkpoint_path, earlier_file, stage_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, PartPlan, PiecePlan, Plan
 from workflow.run.part_record import PartRecord, read_part
@@ -84,10 +84,13 @@ def link_states(run_dir: Path, plan: Plan, part: PartPlan) -> None:
         else:
             link_state(Path(saved), folder / STATE_DIR)
     for stage in plan.stages:
-        place = Path(in_run(stage_dir(stage.name)), ONCE_FILE)
-        shared = next((path for each in parts_before(part) if (path := each / place).exists()), None)
-        if shared is not None and stage.name not in part.finished and any(end.first_step for end in stage.ends):
-            shutil.copyfile(shared, run_dir / place)
+        for name in (ONCE_FILE, ORDER_FILE):
+            place = Path(in_run(stage_dir(stage.name)), name)
+            shared = next((path for each in parts_before(part) if (path := each / place).exists()), None)
+            # What others have read of it stays in this order, also where it begins with its first step.
+            goes_on = name == ORDER_FILE or any(end.first_step for end in stage.ends)
+            if shared is not None and stage.name not in part.finished and goes_on:
+                shutil.copyfile(shared, run_dir / place)
 
 
 def link_reused(run_dir: Path, part: PartPlan) -> None:

@@ -27,6 +27,7 @@ from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, relabelled, wa
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 MERGE = "merge"
+_SAVE_EVERY = "1 s"
 # Of the component `merge`.
 _INPUT, _OUTPUT = "members", "merged"
 # What the streams of the members have in common with the stream that they are collected in.
@@ -347,6 +348,9 @@ class _Expansion:
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
         parameters = {"together": how == "all", "members": list(members)}
         stage = self._made({"component": MERGE, "place": place, "with": parameters}, asked)
+        if self._root.mapping()["stages"].mapping()[writer].child("checkpoint") is not None:
+            # Where members go on from a state, it must not begin with their first steps.
+            stage = stage.with_child("checkpoint", self._made({"every": _SAVE_EVERY}, asked))
         self._add("stages", merge, stage, asked)
 
     def _writer(self, stream: Node, index: int, name: str) -> Node:

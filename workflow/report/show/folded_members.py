@@ -76,6 +76,7 @@ def fold_plan(plan: Plan) -> Plan:
         each[0].model_copy(update={
             "name": name, "writer": folding.stage(each[0].writer), "readers": folding.ends(each[0].readers),
             "on_disk": each[0].on_disk if len(each) == 1 else [],
+            "spool": folding.streams.get(each[0].spool, each[0].spool),
         })
         for name, each in groups(plan.streams, lambda stream: folding.streams.get(stream.name, stream.name)).items()
     ]  # fmt: skip
@@ -83,11 +84,23 @@ def fold_plan(plan: Plan) -> Plan:
 
 
 def _fold_plans(name: str, stages: Sequence[StagePlan], folding: Folding) -> StagePlan:
-    first, own = stages[0], {"starts_after": folding.ends(stages[0].starts_after)}
+    first = stages[0]
+    ends = [
+        end.model_copy(update={"stream": folding.streams.get(end.stream, end.stream)}) for stage in stages
+        for end in stage.ends
+    ]  # fmt: skip
+    own: dict[str, object] = {
+        "starts_after": folding.ends(first.starts_after),
+        "ends": list({(end.stream, end.side): end for end in ends}.values()),
+        "restart": first.restart and first.restart.model_copy(update={
+            "stages": folding.ends(first.restart.stages),
+            "sources": {folding.stage(each): how for each, how in first.restart.sources.items()},
+        }),
+    }  # fmt: skip
     if len(stages) == 1:
         return first.model_copy(update=own)
     if any(stage.starts_after != first.starts_after for stage in stages):
-        own = {"starts_after": ["others of them"]}
+        own["starts_after"] = ["others of them"]
     nodes = sorted({nodes for stage in stages for nodes in stage.placement.nodes})
     cores = sorted({core for stage in stages for core in stage.placement.cores})
     place = first.placement.model_copy(update={"nodes": nodes, "cores": cores})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
@@ -12,7 +15,7 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
-from workflow.stage.stage_errors import exit_reason
+from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.uncaught_errors import note_early_exit
 
 EVENTS_FILE = "events.jsonl"  # in the directory of the run
@@ -61,16 +64,53 @@ class _Source:
             self._reader.close(error)
 
 
+class Order:
+    """Whose steps were sent, in order: one line for each, written before the step is sent.
+
+    Members send at the same time, so that a second attempt would merge their steps in another order than the first one,
+    whose steps others have read. It repeats what is recorded.
+    """
+
+    def __init__(self, path: Path | None, begin: int = 0) -> None:
+        """`begin`: how many steps a former attempt has left behind."""
+        self._file: FileIO | None = None
+        records: list[list[int]] = []
+        if path is not None:
+            data = path.read_bytes() if path.exists() else b""
+            whole = data[: data.rfind(b"\n") + 1]
+            records = [json.loads(line) for line in whole.splitlines()]
+            self._file = FileIO(path, "r+" if data else "w")
+            self._file.truncate(len(whole))  # the last line was cut off
+            self._file.seek(len(whole))
+        self.known, self._recorded = len(records), deque(records[begin:])
+
+    def next(self) -> list[int] | None:
+        """The members of the next step; None where that is open."""
+        return self._recorded.popleft() if self._recorded else None
+
+    def note(self, members: Sequence[int]) -> None:
+        """Record the next step. Raises StageError where that is not possible."""
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps([*members]).encode() + b"\n")
+        except OSError as error:
+            raise StageError(f"the order of the merged steps cannot be recorded: {error.strerror}") from error
+
+
 class Members:
     """The streams of members at one port. A member that has ended, or that the run goes on without, leaves.
 
     Members are numbered by their place in the pipeline, from 0.
     """
 
-    def __init__(self, ends: Sequence[StreamEnd], events: Path, open_it: Callable[[StreamEnd], Reader]) -> None:
+    def __init__(
+        self, ends: Sequence[StreamEnd], events: Path, open_it: Callable[[StreamEnd], Reader], order: Order
+    ) -> None:
         self._sources = {number: _Source(end, open_it) for number, end in enumerate(ends)}
         self._events, self._look_at, self._pause_s = Tail(events), 0.0, _SHORTEST_PAUSE_S
         self._leaving: set[str] = set()
+        self._order = order
 
     def __enter__(self) -> Members:
         return self
@@ -84,11 +124,16 @@ class Members:
 
     def steps(self) -> Iterator[tuple[int, Step]]:
         """(member, step) of whatever comes first; each member in turn where several have one."""
+        while (recorded := self._order.next()) is not None:
+            for number in recorded:
+                yield number, self._await(number)
+                self._sources[number].release()
         while self._sources:
             found = False
             for number in list(self._sources):
                 if (step := self._poll(number)) is not None:
                     found = True
+                    self._order.note([number])
                     yield number, step
                     self._sources[number].release()
             self._rest(found=found)
@@ -98,6 +143,11 @@ class Members:
 
         One that ends earlier than the others is not in the steps that follow.
         """
+        while (recorded := self._order.next()) is not None:
+            yield {number: self._await(number) for number in recorded}
+            self._release(recorded)
+            for number in self._sources.keys() - {*recorded}:  # it had left
+                self._sources.pop(number).close()
         held: dict[int, Step] = {}
         while self._sources:
             found = False
@@ -106,12 +156,26 @@ class Members:
                     found, held[number] = True, step
             held = {number: step for number, step in held.items() if number in self._sources}
             if held and len(held) == len(self._sources):
+                self._order.note(sorted(held))
                 yield {number: held[number] for number in sorted(held)}
-                for source in self._sources.values():
-                    source.release()
+                self._release(held)
                 held = {}
             else:
                 self._rest(found=found)
+
+    def _release(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number in self._sources:
+                self._sources[number].release()
+
+    def _await(self, number: int) -> Step:
+        """The next step of a member that has sent it before. Raises StageError where it has ended without it."""
+        while number in self._sources:
+            if (step := self._poll(number)) is not None:
+                self._rest(found=True)
+                return step
+            self._rest(found=False)
+        raise StageError(f"member {number} has fewer steps than an earlier attempt has read of it: start the run anew")
 
     def _poll(self, number: int) -> Step | None:
         source = self._sources[number]

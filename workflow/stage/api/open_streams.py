@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import KEPT_ENGINE
+from workflow.formats.kept_state import ORDER_FILE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
 from workflow.stage import settings
@@ -20,7 +21,7 @@ from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
 from workflow.stage.adios.write_engine import AdiosWriteEngine
-from workflow.stage.api.members import EVENTS_FILE, Members
+from workflow.stage.api.members import EVENTS_FILE, Members, Order
 from workflow.stage.api.opened_ends import end_key, opened_ends
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
@@ -164,13 +165,24 @@ def follow(
 def open_members(name: str | None = None) -> Members:
     """The streams of the members of an ensemble at the port `name`, or all that this stage reads. On one rank.
 
-    Each is opened when its first step is there. Raises StageError where there are several ranks.
+    Each is opened when its first step is there. The order in which their steps come is recorded, and is the same in
+    another attempt of the stage, or part of the run. Raises StageError where there are several ranks, or where the
+    order of steps that others have read is not known.
     """
     current = settings.current()
     if size() > 1:
         raise StageError(f"the streams of members are read by one rank, not by {size()}")
     ends = [end for end in current.ends if end.side == "read" and name in (None, end.port)]
-    return Members(ends, Path(current.run_dir) / EVENTS_FILE, lambda end: open_reader(end.stream))
+    path = None if current.by_hand else Path(current.run_dir) / "stages" / current.stage / ORDER_FILE
+    written = [end for end in current.ends if end.side == "write"]
+    begin, sent = (max(numbers, default=0) for numbers in (
+        [end.first_step - end.repeated for end in written], [end.first_step for end in written],
+    ))  # fmt: skip
+    order = Order(path, begin)
+    if order.known < sent:
+        text = f"{sent} steps were sent, and the order of {order.known} is known ({ORDER_FILE}): start the run anew"
+        raise StageError(f"stage {current.stage}: {text}")
+    return Members(ends, Path(current.run_dir) / EVENTS_FILE, lambda end: open_reader(end.stream), order)
 
 
 def open_writer(
