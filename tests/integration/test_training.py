@@ -48,6 +48,17 @@ def test_after_a_kill_it_is_the_same_network(way: str, whole: Done, tmp_path: Pa
     assert all(np.array_equal(one[name], other[name]) for name in one.files)
 
 
+@pytest.mark.slow
+def test_four_simulations_train_one_network(tmp_path: Path) -> None:
+    fewer = ("--set", "stages.simulation.with.steps=450")
+    done = train(tmp_path / "members", "--profile", "ensemble", *fewer)
+    seen = reports(done.folder / "stages/training/stdout.log")
+    assert seen[-1][1] < seen[0][1] / 5, seen
+    assert last_error(done) < 0.4
+    steps = {stream.name: stream.steps for stream in done.report.streams}
+    assert steps["field"] == sum(steps[f"field-{member}"] for member in range(4)) == 4 * 46
+
+
 @pytest.fixture
 def samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(EXAMPLE))
