@@ -16,19 +16,20 @@ MOST_KEPT = 100
 
 def make_steering(records: Records) -> list[SteeringPart]:
     """What was taken and refused, in order, each once: an attempt takes again what an earlier one has taken."""
-    found: dict[str, SteeringPart] = {}
+    # By stage and id: changes of the pipeline file have the same ids in each stage.
+    found: dict[tuple[str, str], SteeringPart] = {}
     for event in records.steering:
         if isinstance(event, StageSteered):
             part = SteeringPart(
                 t=event.t, stage=event.stage, by=event.by, step=event.step, old=event.old, new=event.new,
                 exact=event.exact,
             )  # fmt: skip
-            found.setdefault(event.id, part)
+            found.setdefault((event.stage, event.id), part)
         elif isinstance(event, SteeringRefused):
             part = SteeringPart(
                 t=event.t, stage=event.stage, by=event.by, step=None, new=event.values, refused=event.reason
             )
-            found.setdefault(event.id, part)
+            found.setdefault((event.stage, event.id), part)
     return list(found.values())
 
 
@@ -68,10 +69,15 @@ def _unanswered(records: Records) -> list[str]:
     """Of a run that has ended: what was asked for, and neither taken nor refused."""
     if records.state.finished is None:
         return []
-    answered = {event.id for event in records.steering if not isinstance(event, SteeringAsked)}
-    return [
-        f"{each.stage} did not take {', '.join(each.values)}, as {each.by} has asked: it came to no further step"
-        + ("" if each.step is None else f"; step {each.step} was not reached")
-        for each in records.steering
-        if isinstance(each, SteeringAsked) and each.id not in answered
-    ]
+    answered = {(event.stage, event.id) for event in records.steering if not isinstance(event, SteeringAsked)}
+    asked = {(event.stage, event.id): event for event in records.steering if isinstance(event, SteeringAsked)}
+    missed = [event for key, event in asked.items() if key not in answered]
+    left_out = max(0, len(missed) - MOST_KEPT)
+    earlier = f"{plural(left_out, 'change')} before these not taken either: `wf events` has all"
+    return [*([earlier] if left_out else []), *map(_missed_note, missed[left_out:])]
+
+
+def _missed_note(asked: SteeringAsked) -> str:
+    step = "" if asked.step is None else f"; step {asked.step} was not reached"
+    names = ", ".join(asked.values)
+    return f"{asked.stage} did not take {names}, as {asked.by} has asked: it came to no further step{step}"
