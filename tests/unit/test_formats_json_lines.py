@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
+import os
 import resource
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workflow.formats import json_lines
-from workflow.formats.json_lines import LineWriter, Tail, read_json_lines
+from workflow.formats.json_lines import LineWriter, Tail, append_record, append_to_disk, read_json_lines
 
 
 def in_another_process(what: Callable[[Path], None], folder: Path) -> None:
@@ -113,3 +115,39 @@ def test_tail_asks_again_where_the_system_remembers_an_old_size(
     monkeypatch.setattr(Path, "stat", lambda _: old)
     assert tail.read() == ""
     assert tail.read(fresh=True) == "two\n"
+
+
+def append_to_a_full_disk(folder: Path) -> None:
+    append_to_disk(folder / "records", {"id": "a"})
+    limit(len('{"id": "a"}') + 6)
+    with pytest.raises(OSError, match="records"):
+        append_to_disk(folder / "records", {"id": "b"})
+    with pytest.raises(OSError, match="No space left"):
+        append_record(folder / "requests", {"id": "b, which is longer"})
+
+
+def test_a_record_is_on_the_disk_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    in_another_process(append_to_a_full_disk, tmp_path)
+    append_to_disk(tmp_path / "records", ["c"])
+    assert (tmp_path / "records").read_text() == '{"id": "a"}\n["c"]\n'
+
+
+def test_a_record_that_the_disk_does_not_take_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "records"
+    append_to_disk(file, {"id": "a"})
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        append_to_disk(file, {"id": "b"})
+    assert file.read_text() == '{"id": "a"}\n'
+
+
+@pytest.mark.parametrize(("left", "expected"), [('{"id": "x', ""), ('{"id": "x"}', '{"id": "x"}\n')])
+def test_a_last_line_that_a_killed_writer_has_left_is_mended(left: str, expected: str, tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    file.write_text('{"id": "a"}\n' + left)
+    append_to_disk(file, {"id": "b"})
+    assert file.read_text() == '{"id": "a"}\n' + expected + '{"id": "b"}\n'

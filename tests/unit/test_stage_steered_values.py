@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +137,19 @@ def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
     ask(tmp_path, "a", 0.04)
     assert feeds(0, 2) == [0.03, 0.03]
     assert str(metrics(tmp_path, "refused")[0]["reason"]).startswith("it cannot be recorded: ")
+
+
+@pytest.mark.usefixtures("attempt")
+def test_what_the_disk_does_not_take_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with (folder(tmp_path) / ASKED_FILE).open("w") as file:
+        file.write('{"id": "a", "values": {"feed": 0.04}, "step": null, "by": ""}\n')
+    assert feeds(0, 2) == [0.03, 0.03]
+    assert answers(tmp_path) == [], "no later attempt takes it"
+    assert metrics(tmp_path, "refused")[0]["reason"] == "it cannot be recorded: Input/output error"
 
 
 @pytest.mark.usefixtures("attempt")

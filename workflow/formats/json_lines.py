@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,12 +60,73 @@ def to_record(line: str | bytes, *, infinity: bool = False) -> dict[str, Any] | 
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append a record in one write, so that several writers leave whole lines. Raises OSError."""
+    """Append a record in one write, so that several writers leave whole lines. Raises OSError, also where only a part
+    of it could be written."""
+    data = f"{json.dumps(record)}\n".encode()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        os.write(file, f"{json.dumps(record)}\n".encode())
+        if os.write(file, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     finally:
         os.close(file)  # on NFS the error of the write may come here
+
+
+def append_to_disk(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Append a record to a file that has one writer. When this returns the record is on the disk, as a whole.
+
+    A last line that a killed writer has left in part is removed.
+
+    Raises:
+        OSError: it is not on the disk; the file has the records that it had before.
+    """
+    is_new = not path.exists()
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        size = _mend_last_line(file)
+        rest = f"{json.dumps(record)}\n".encode()
+        try:
+            while rest:
+                rest = rest[os.write(file, rest) :]
+            os.fsync(file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, size)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(file)
+    if is_new:
+        _sync_folder(path.parent)
+
+
+def _mend_last_line(file: int) -> int:
+    """Remove a last line that is there in part, or add the newline that it lacks. Returns the size of the file."""
+    size = os.fstat(file).st_size
+    if not size or os.pread(file, 1, size - 1) == b"\n":
+        return size
+    data = os.pread(file, size, 0)
+    whole = data.rfind(b"\n") + 1
+    if _is_json(data[whole:]):  # readers count it as a record already
+        return size + os.write(file, b"\n")
+    os.ftruncate(file, whole)
+    return whole
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        read_json(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that the name of a new file is on the disk, where the file system knows that for folders."""
+    with contextlib.suppress(OSError):
+        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workflow.formats.json_lines import append_record, read_json_lines
+from workflow.formats.json_lines import append_to_disk, read_json_lines
 from workflow.formats.typed_fields import from_fields
 
 ASKED_FILE = "steering.jsonl"
@@ -38,8 +38,8 @@ def to_change(record: Mapping[str, Any]) -> ValueChange:
 
 
 def append_change(path: Path, change: ValueChange) -> None:
-    """Append a line. Raises OSError."""
-    append_record(path, asdict(change))
+    """Append a line, which is on the disk then. Raises OSError; the file is as it was."""
+    append_to_disk(path, asdict(change))
 
 
 def read_changes(path: Path) -> list[ValueChange]:
