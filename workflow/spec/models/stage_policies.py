@@ -11,6 +11,7 @@ from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
 from workflow.spec.models.units import Duration, Scalar, Size, Spec, to_bytes
+from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, parse
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
@@ -372,6 +373,20 @@ class SteeredAt(Spec):
     value: Scalar = Field(description="the value from then on")
 
 
+def _is_file_below(path: str) -> bool:
+    """Whether a path is that of a file in the folder that it is taken from, whatever links are there."""
+    parts = path.split("/")
+    return not path.startswith("/") and ".." not in parts and parts[-1] not in ("", ".")
+
+
+def _has_value(text: str) -> bool:
+    """Whether a text has a placeholder of `steer`; a wrong name is a mistake that the plan reports, with a hint."""
+    try:
+        return any(isinstance(part, Placeholder) and part.name.startswith("steer.") for part in parse(text))
+    except PlaceholderError:
+        return True  # as well
+
+
 class SteeredValue(Spec):
     """A value of a stage that can be changed while it runs, by `wf set`, a notebook or another stage."""
 
@@ -408,9 +423,14 @@ class SteeredValue(Spec):
             raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
         if self.file is None and (self.signal is not None or "text" in self.model_fields_set):
             raise ValueError("file is missing; name the file that the program reads: `file: control.txt`")
-        if self.file is not None and (self.file.startswith(("/", "..")) or not self.file):
+        if self.file is not None and not _is_file_below(self.file):
             raise ValueError(
                 f"`{self.file}` must be a path in the directory of the stage; for example `file: control.txt`"
+            )
+        if self.file is not None and not _has_value(self.text):
+            raise ValueError(
+                "text does not have the value; add `${{ steer.value }}` where it belongs, as in "
+                '`text: "feed = ${{ steer.value }}\\n"`'
             )
         if self.file is not None and self.at:
             raise ValueError(
