@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -22,3 +23,26 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def replace_files(contents: Mapping[Path, bytes]) -> None:
+    """Replace several files: all of them, or none where one cannot be written. All bytes are on the file system under
+    temporary names before the first file is renamed; into devices and pipes is written directly.
+
+    Raises:
+        OSError: one cannot be written; the old files are as they were.
+    """
+    written: dict[Path, Path] = {}
+    try:
+        for path, data in contents.items():
+            if not path.exists() or path.is_file():
+                written[path] = path.with_name(f".{path.name}.{os.getpid()}")
+                written[path].write_bytes(data)
+        for path in contents.keys() - written.keys():
+            path.write_bytes(contents[path])
+        for path in list(written):
+            written[path].replace(path)
+            del written[path]
+    finally:
+        for temporary in written.values():
+            temporary.unlink(missing_ok=True)

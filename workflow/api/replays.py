@@ -58,7 +58,7 @@ def load_replay(
     plan = read_filled_plan(directory)
     options = options or ReplayOptions()
     events = read_events(directory) if has_started(directory) else ()
-    changes = changes_of(directory, plan, fold(initial_state(plan), events), options.first)
+    changes = changes_of(directory, plan, fold(initial_state(plan), events), replay_from=options.first)
     loaded = replace(load_as_run(directory, plan, pipeline=pipeline, sets=sets), changes=changes)
     folder = component_dir(REPLAY, loaded.path.parent)
     player = load_component_file(folder / "component.yaml"), folder

@@ -14,37 +14,45 @@ from workflow.formats.steering_files import (
 )
 from workflow.plan.plan_model import FROM_FILE, Plan, StagePlan
 from workflow.plan.steerable_values import control_text
-from workflow.replace_file import replace_file
+from workflow.replace_file import replace_files
 from workflow.run.records.run_directory import stage_dir
 from workflow.run.state.run_state import RunState
+
+# The change that stands for all that was changed of a program that reads files.
+_FILES = "files"
 
 
 def hand_over(stage: StagePlan, folder: Path, change: ValueChange) -> list[str]:
     """Write new values where the program finds them: in its file of requests, or in files of its own. Returns the
-    signals that it gets then. `folder`: of the stage. Raises OSError."""
+    signals that it gets then. `folder`: of the stage. Raises OSError; then the program finds none of them."""
     declared = {name: stage.steer[name] for name in change.values}
     if not any(each.file for each in declared.values()):
         append_change(folder / ASKED_FILE, change)
         return []
-    for name, each in declared.items():
-        replace_file(Path(each.file), control_text(each, change.values[name]).encode())
+    replace_files(
+        {Path(each.file): control_text(each, change.values[name]).encode() for name, each in declared.items()}
+    )
     return list(dict.fromkeys(each.signal for each in declared.values() if each.signal))
 
 
-def changes_of(run_dir: Path, plan: Plan, state: RunState, first: int = 0) -> dict[str, list[ValueChange]]:
+def changes_of(
+    run_dir: Path, plan: Plan, state: RunState, *, replay_from: int | None = None
+) -> dict[str, list[ValueChange]]:
     """Stage → what was changed of it in a run and in those that it goes on with, for a run that repeats that.
 
-    Of a program that reads files the values that it had last. `first`: the step that the other run begins with.
+    Of a program that reads files the values that it had last. `replay_from`: the step that a replay begins with; there
+    such a program begins with the values that are declared, since nobody knows at which step it took others.
     """
     found = {}
     for stage in plan.stages:
         before = [ValueChange(**each.model_dump()) for each in stage.changes if each.by != FROM_FILE]
+        before = [each for each in before if replay_from is None or each.id != _FILES]
         known = {each.id for each in before}
         in_plan = {each.id for each in stage.changes}
         taken = [each for each in known_changes(stage_dir(run_dir, stage.name)) if each.id not in known | in_plan]
         values = {name: value for name, value in state.steered.get(stage.name, {}).items() if stage.steer[name].file}
-        if values:
-            taken.append(ValueChange("files", values, None, run_dir.name))
+        if values and replay_from is None:
+            taken.append(ValueChange(_FILES, values, None, run_dir.name))
         if changes := in_order([*before, *taken]):
-            found[stage.name] = shifted(changes, first) if first else changes
+            found[stage.name] = shifted(changes, replay_from) if replay_from else changes
     return found
