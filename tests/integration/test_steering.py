@@ -171,6 +171,7 @@ def test_what_is_refused_leaves_the_run_as_it_was(steered: Make, tmp_path: Path)
     for id_, value, step in (("bounds", -1.0, None), ("passed", 0.1, 2), ("text", "x", None), ("late", 0.1, 20)):
         record = {"request": "steer", "stage": "sim", "id": id_, "values": {"F": value}, "step": step, "by": "me"}
         append_record(live.folder / "control.jsonl", record)
+    append_record(live.folder / "control.jsonl", record)  # as a stage does that is started again
     with (live.folder / "control.jsonl").open("a") as file:
         file.write('{"request": "steer", "stage": "sim", "id": "damaged", "values": [1]}\n')
     wait_until(lambda: len(live.asked()) == 4, "the supervisor has read them")
@@ -183,6 +184,7 @@ def test_what_is_refused_leaves_the_run_as_it_was(steered: Make, tmp_path: Path)
     refused = {each.id: each.reason for each in steering(done.folder) if isinstance(each, SteeringRefused)}
     assert refused.keys() == {"bounds", "passed", "text", "slow"}
     assert "step 5 has passed: sim is at step" in refused["slow"]
+    assert len(live.asked()) == 4, "what is known is dropped"
     assert taken(done.folder) == [(20, {"F": 0.1})]
     assert compare_runs(done.folder / "field.bp", declared(tmp_path / "declared", ("F", 20, 0.1))).identical
     said = live.set("stages.sim.steer.F=0.04")
@@ -222,6 +224,37 @@ def test_a_replayed_stage_takes_them_again(steered: Make) -> None:
     later = replay(done.folder, "--stages", "hold", "--steps", "15:25", name="later")
     assert later.code == 0, later.said
     assert later.printed("hold") == lines[15:25]
+
+
+DIFFERENT = """
+wf: 1
+name: steered
+oversubscribe: true
+deadlines: {start: 60 s, step: 60 s, run: 150 s, stop: 3 s}
+stages:
+  sim:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py"]
+    ranks: 2
+    writes: {field: {}}
+    steer: {feed: {value: 0.03}}
+  keep: {component: archive, with: {path: field.bp}}
+streams:
+  field: {from: sim, to: keep, via: bp5}
+"""
+ASKS = """
+from workflow import stage
+for step in range(3):
+    stage.steered(step + (step == 2 and stage.rank()), feed=0.03)
+"""
+
+
+def test_ranks_that_are_at_different_steps_are_named(steered: Make, tmp_path: Path) -> None:
+    (tmp_path / "steered").mkdir()
+    (tmp_path / "steered" / "sim.py").write_text(ASKS)
+    done = steered(text=DIFFERENT).go()
+    assert done.code == 1, done.said
+    said = (done.folder / "stages/sim/stderr.log").read_text()
+    assert "rank 0 called stage.steered for step 2, but rank 1 for step 3: call it for the same step on all" in said
 
 
 # Without workflow.stage. It writes the value that it has found last, and how often it got the signal.

@@ -76,6 +76,8 @@ def test_a_program_finds_the_value_in_its_file(tmp_path: Path) -> None:
 
 
 def test_a_part_begins_with_the_value_that_the_program_had_last(tmp_path: Path) -> None:
-    stage = own(plan(tmp_path, own=[ValueChange("files", {"feed": 0.07}, None, "part1")]))
+    before = [ValueChange("files", {"feed": 0.07}, None, "part1"), ValueChange("look-3-0", {}, None, "")]
+    stage = own(plan(tmp_path, own=before))
+    assert (stage.answered, [each.id for each in stage.changes]) == (["look-3-0"], ["files"])
     assert stage.files["/r/stages/own/work/in/deck"].endswith("feed 0.07 $")
     assert stage.steer["feed"].value == 0.03, "what the pipeline file says"

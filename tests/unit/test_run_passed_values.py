@@ -11,7 +11,8 @@ from tests.support.imagined_run import Run
 from workflow.formats.steering_files import ValueChange
 from workflow.plan.plan_model import ChangePlan, Plan, StagePlan, SteerPlan
 from workflow.run.passed_values import changes_of, hand_over
-from workflow.run.steering_requests import taken_from_file
+from workflow.run.state.events import StageSteered, SteeringAsked, SteeringRefused
+from workflow.run.steering_requests import KnownRequests, taken_from_file
 
 
 def plan(folder: Path, changes: list[ChangePlan] | None = None) -> Plan:
@@ -51,8 +52,24 @@ def test_a_part_goes_on_with_what_the_program_had_last_and_a_replay_begins_anew(
     taken = taken_from_file(run.state, "md", ValueChange("1", {"feed": 0.05}, None, "ada"), 9.0)
     assert taken is not None
     run.feed(taken)
-    part = changes_of(tmp_path / "part1", run.state.plan, run.state)
+    part = changes_of(tmp_path / "part1", run.state.plan, [taken])
     assert [(each.values, each.step) for each in part["md"] if each.values] == [({"feed": 0.05}, None)]
-    assert changes_of(tmp_path / "part1", run.state.plan, run.state, replay_from=0) == {}
+    assert changes_of(tmp_path / "part1", run.state.plan, [taken], replay_from=0) == {}
     resumed = plan(tmp_path, [ChangePlan(id="files", values={"feed": 0.05}, step=None, by="part1")])
-    assert changes_of(tmp_path / "part2", resumed, Run(resumed).state, replay_from=3) == {}
+    assert changes_of(tmp_path / "part2", resumed, [], replay_from=3) == {}
+
+
+def test_a_part_knows_what_earlier_ones_have_answered(tmp_path: Path) -> None:
+    """Its stages may come to the place again at which they have asked."""
+    made = plan(tmp_path)
+    values: dict[str, bool | int | float | str] = {"feed": 0.05}
+    file_taken = StageSteered(1.0, "look-3-0", "md", 2, {"feed": 0.03}, values, "stage look", exact=False)
+    refused = SteeringRefused(2.0, "look-4-0", "md", values, "stage look", "no")
+    part = changes_of(tmp_path, made, [file_taken, refused])
+    assert [(each.id, each.values) for each in part["md"]] == [("files", values), ("look-3-0", {}), ("look-4-0", {})]
+    later = plan(tmp_path, [ChangePlan(id="x", values=values, step=5, by="ada")])
+    stages = [each.model_copy(update={"answered": ["look-3-0"]}) for each in later.stages if each.name == "md"]
+    known = KnownRequests(later.model_copy(update={"stages": stages}))
+    asked = [SteeringAsked(1.0, id_, "md", values, "stage look", None) for id_ in ("look-3-0", "x", "new", "new")]
+    assert [each.id for each in known.without_known(asked) if isinstance(each, SteeringAsked)] == ["new"]
+    assert known.without_known([refused, asked[2]]) == [refused], "nor what was passed on before"

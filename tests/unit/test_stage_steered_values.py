@@ -167,6 +167,8 @@ def test_mistakes_of_the_program() -> None:
     feeds(0, 3)
     with pytest.raises(StageError, match="called for step 1 after step 2: steps go forward"):
         stage.steered(1, feed=0)
+    with pytest.raises(ValueError, match="feed: expected a finite number, got nan"):
+        stage.steer("sim", feed=np.float64("nan"))
     with pytest.raises(TypeError, match="feed: expected a number, a text, True or False, got list"):
         stage.steer("sim", feed=[1])  # type: ignore[arg-type]
 
@@ -176,6 +178,45 @@ def test_asking_is_one_record(tmp_path: Path) -> None:
     stage.steer("other", at_step=4, feed=np.float32(0.5), on=True)
     (record,) = metrics(tmp_path, "steer")
     assert (record["stage"], record["values"], record["step"]) == ("other", {"feed": 0.5, "on": True}, 4)
+
+
+class Counted:
+    """A reader or a writer of which so many steps are begun."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps_begun = steps
+
+
+def test_a_request_that_is_made_again_has_its_id_again(
+    attempt: StageSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is started again at step 2 comes to the places at which it has asked."""
+    ends = (StreamEnd("field", "field", "read", "SST", "f"), StreamEnd("out", "out", "write", "SST", "o"))
+    opened: dict[object, Counted] = {}
+    monkeypatch.setattr("workflow.stage.api.opened_ends.opened_ends", opened)
+    places = {}
+    for number, first in ((1, 0), (2, 2)):
+        settings.use(replace(attempt, ends=tuple(replace(end, first_step=first) for end in ends)))
+        opened.clear()
+        stage.steer("other", feed=0.1)  # before its first step
+        for step in range(first, 4):
+            opened |= {("field", "read"): Counted(step + 1), ("out", "write"): Counted(step)}
+            stage.steer("other", feed=0.1)
+            stage.steer("other", feed=0.2)
+        places[number] = [record["id"] for record in metrics(tmp_path, "steer")]
+    before, again = places[1], places[2][len(places[1]) :]
+    assert len(set(before)) == len(before) == 9
+    assert again == [before[0], *before[5:]]
+
+
+@pytest.mark.usefixtures("attempt")
+def test_what_is_asked_for_again_is_not_taken_again(tmp_path: Path) -> None:
+    ask(tmp_path, "look-5-0", 0.04)
+    assert feeds(0, 2) == [0.04, 0.04]
+    ask(tmp_path, "user", 0.05)
+    ask(tmp_path, "look-5-0", 0.04)
+    ask(tmp_path, "user", 0.09, 3)
+    assert feeds(2, 5) == [0.05, 0.05, 0.05]
 
 
 def test_without_a_run_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:

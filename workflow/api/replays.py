@@ -50,15 +50,13 @@ def load_replay(
     from workflow.run.records.events_file import read_events
     from workflow.run.records.find_runs import find_run
     from workflow.run.records.run_directory import has_started, read_filled_plan
-    from workflow.run.state.reducer import fold
-    from workflow.run.state.run_state import initial_state
     from workflow.spec.component_files import component_dir, load_component_file
 
     directory = find_run(run)
     plan = read_filled_plan(directory)
     options = options or ReplayOptions()
-    events = read_events(directory) if has_started(directory) else ()
-    changes = changes_of(directory, plan, fold(initial_state(plan), events), replay_from=options.first)
+    events = tuple(read_events(directory)) if has_started(directory) else ()
+    changes = changes_of(directory, plan, events, replay_from=options.first)
     loaded = replace(load_as_run(directory, plan, pipeline=pipeline, sets=sets), changes=changes)
     folder = component_dir(REPLAY, loaded.path.parent)
     player = load_component_file(folder / "component.yaml"), folder

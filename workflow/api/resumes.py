@@ -81,9 +81,10 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
             f"{text}, and goes on with {Path(before.part.run).name}", soon if read_job(directory) is None else waits
         )
     _refuse(directory)
-    state = fold(initial_state(before), read_events(directory))
+    events = tuple(read_events(directory))
+    state = fold(initial_state(before), events)
     loaded = load_as_run(directory, before, sets=sets)
-    planned = plan_run(replace(loaded, changes=changes_of(directory, before, state)))
+    planned = plan_run(replace(loaded, changes=changes_of(directory, before, events)))
     plan = planned.plan
     _check_same(before, plan, directory)
     held = held_files(directory, before, plan)

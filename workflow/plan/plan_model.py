@@ -300,7 +300,7 @@ class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "secrets", "restart", "checkpoint", "from_start", "kept_files", "member", "steer", "changes",
+        "secrets", "restart", "checkpoint", "from_start", "kept_files", "member", "steer", "changes", "answered",
     )  # fmt: skip
     name: str
     kind: Literal["simulation", "analysis", "sink"]
@@ -351,6 +351,9 @@ class StagePlan(PlanPart):
     )
     steer: dict[str, SteerPlan] = Field({}, description="values that can be changed while it runs, by name")
     changes: list[ChangePlan] = Field([], description="changes of them that are known, in the order of their steps")
+    answered: list[str] = Field(
+        [], description="ids of other requests that earlier parts of the run have taken or refused: not taken again"
+    )
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from workflow.formats.steering_files import (
     ASKED_FILE,
+    TAKEN_FILE,
     ValueChange,
     append_change,
     in_order,
     known_changes,
+    read_changes,
     shifted,
 )
 from workflow.plan.plan_model import FROM_FILE, Plan, StagePlan
 from workflow.plan.steerable_values import control_text
 from workflow.replace_file import replace_files
 from workflow.run.records.run_directory import stage_dir
-from workflow.run.state.run_state import RunState
+from workflow.run.state.events import Event, StageSteered, SteeringRefused
+from workflow.run.state.reducer import fold
+from workflow.run.state.run_state import initial_state
 
 # The change that stands for all that was changed of a program that reads files.
 _FILES = "files"
@@ -36,23 +41,37 @@ def hand_over(stage: StagePlan, folder: Path, change: ValueChange) -> list[str]:
 
 
 def changes_of(
-    run_dir: Path, plan: Plan, state: RunState, *, replay_from: int | None = None
+    run_dir: Path, plan: Plan, events: Sequence[Event], *, replay_from: int | None = None
 ) -> dict[str, list[ValueChange]]:
     """Stage → what was changed of it in a run and in those that it goes on with, for a run that repeats that.
 
     Of a program that reads files the values that it had last. `replay_from`: the step that a replay begins with; there
-    such a program begins with the values that are declared, since nobody knows at which step it took others.
+    such a program begins with the values that are declared, since nobody knows at which step it took others. What was
+    answered, and is not repeated, is there without values: a next part does not take it again.
     """
-    found = {}
+    state = fold(initial_state(plan), events)
+    found: dict[str, list[ValueChange]] = {}
     for stage in plan.stages:
         before = [ValueChange(**each.model_dump()) for each in stage.changes if each.by != FROM_FILE]
         before = [each for each in before if replay_from is None or each.id != _FILES]
-        known = {each.id for each in before}
+        known, folder = {each.id for each in before}, stage_dir(run_dir, stage.name)
         in_plan = {each.id for each in stage.changes}
-        taken = [each for each in known_changes(stage_dir(run_dir, stage.name)) if each.id not in known | in_plan]
+        taken = [each for each in known_changes(folder) if each.id not in known | in_plan]
         values = {name: value for name, value in state.steered.get(stage.name, {}).items() if stage.steer[name].file}
         if values and replay_from is None:
             taken.append(ValueChange(_FILES, values, None, run_dir.name))
         if changes := in_order([*before, *taken]):
             found[stage.name] = shifted(changes, replay_from) if replay_from else changes
+        if replay_from is None and (answered := _answered(stage, folder, events, known | {each.id for each in taken})):
+            found[stage.name] = [*found.get(stage.name, []), *(ValueChange(id_, {}, None, "") for id_ in answered)]
     return found
+
+
+def _answered(stage: StagePlan, folder: Path, events: Iterable[Event], repeated: Collection[str]) -> list[str]:
+    """The ids of requests for a stage that were taken or refused, in this part or earlier ones, beside those that the
+    next part repeats."""
+    kinds = StageSteered | SteeringRefused
+    ids = [each.id for each in read_changes(folder / TAKEN_FILE)]
+    ids += [each.id for each in events if isinstance(each, kinds) and each.stage == stage.name]
+    in_file = {each.id for each in stage.changes if each.by == FROM_FILE}
+    return [each for each in dict.fromkeys([*stage.answered, *ids]) if each not in in_file and each not in repeated]

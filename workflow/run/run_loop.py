@@ -85,7 +85,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import initial_state
-from workflow.run.steering_requests import taken_from_file, to_asked
+from workflow.run.steering_requests import KnownRequests, taken_from_file, to_asked
 from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
@@ -135,6 +135,7 @@ class RunLoop:
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
+        self.steering = KnownRequests(plan)
         self.asked = -math.inf
         # Streams whose spools keep the newest steps only, and when they are looked at again.
         done = () if plan.part is None else plan.part.finished
@@ -217,7 +218,9 @@ class RunLoop:
         """Bring all that happened into the state and do what follows. Returns whether anything changed."""
         changed = False
         while self.events:
-            events, self.events = self.events, []
+            events, self.events = self.steering.without_known(self.events), []
+            if not events:
+                continue
             for event in events:
                 self.write(event)
             self.state, actions = step(self.state, *events)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from workflow.formats.steering_files import Value, ValueChange
 from workflow.formatting import plural
-from workflow.plan.plan_model import StagePlan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.steerable_values import converted, last_value, values_mistake
 from workflow.run.actions import Decisions, PassValues
-from workflow.run.state.events import StageSteered, SteeringAsked, SteeringRefused
+from workflow.run.state.events import Event, StageSteered, SteeringAsked, SteeringRefused
 from workflow.run.state.run_state import RunState
 from workflow.spec.suggest import did_you_mean, listing
 
@@ -60,6 +60,29 @@ def pass_values(decisions: Decisions, asked: SteeringAsked) -> None:
         return
     values = converted(decisions.state.plan.stage(asked.stage).steer, asked.values)
     decisions.actions.append(PassValues(asked.stage, ValueChange(asked.id, values, asked.step, asked.by)))
+
+
+class KnownRequests:
+    """The requests that a run knows: of earlier parts, and those that it has passed on or refused.
+
+    A stage that is started again makes its requests again, with the ids that they had. They are not passed on again:
+    others may have changed the values since then.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._known = {(stage.name, id_) for stage in plan.stages for id_ in stage.answered}
+        self._known |= {(stage.name, change.id) for stage in plan.stages for change in stage.changes}
+
+    def without_known(self, events: Iterable[Event]) -> list[Event]:
+        """The events without requests that are known; the others are known from now on."""
+        found = []
+        for event in events:
+            if isinstance(event, SteeringAsked):
+                if (event.stage, event.id) in self._known:
+                    continue
+                self._known.add((event.stage, event.id))
+            found.append(event)
+        return found
 
 
 def to_asked(stage: str, change: ValueChange, t: float) -> SteeringAsked:

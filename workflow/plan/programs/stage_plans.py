@@ -111,6 +111,7 @@ def to_stage_plan(
         kept_files=_kept_files(stage, parameters),
         steer=steering.steer,
         changes=steering.changes,
+        answered=steering.answered,
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
     _check_signal(made, problems)

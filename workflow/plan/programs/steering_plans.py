@@ -22,11 +22,13 @@ _VALUE = "\0"
 
 
 class PlannedSteering(NamedTuple):
-    """What can be changed, what is known to change, and the files of programs that read some: path → text."""
+    """What can be changed, what is known to change, the files of programs that read some (path → text), and the ids of
+    requests that were answered, of which there is nothing to repeat."""
 
     steer: dict[str, SteerPlan]
     changes: list[ChangePlan]
     files: dict[str, str]
+    answered: list[str]
 
 
 def plan_steering(
@@ -39,7 +41,8 @@ def plan_steering(
 ) -> PlannedSteering:
     """The steering of a stage. Notes what is wrong with it.
 
-    `before`: what was changed of it in an earlier run, which this one goes on with or replays.
+    `before`: what was changed of it in an earlier run, which this one goes on with or replays; without values what
+    was only answered.
     """
     _check_names(stage, problems)
     steer = _of_component(stage, parameters) if stage.component is not None else _of_command(stage, filler)
@@ -51,7 +54,8 @@ def plan_steering(
     files = {
         each.file: control_text(each, last_value(steer, changes, name)) for name, each in steer.items() if each.file
     }
-    return PlannedSteering(steer, changes, files)
+    answered = [each.id for each in before if not each.values]
+    return PlannedSteering(steer, changes, files, answered)
 
 
 def _check_names(stage: DeclaredStage, problems: Problems) -> None:
@@ -121,6 +125,8 @@ def _from_before(
 ) -> list[ChangePlan]:
     found = []
     for change in before:
+        if not change.values:
+            continue  # only its id is of use
         if unknown := [name for name in change.values if name not in steer]:
             text = f"`{unknown[0]}` was changed at step {change.step} by {change.by}, and cannot be steered any more"
             problems.add(f"stages.{stage.name}", text, "declare it as it was: `steer:` of the stage")

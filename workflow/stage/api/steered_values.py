@@ -6,11 +6,11 @@ step. What is taken is on the disk before it is used, so that every later attemp
 
 from __future__ import annotations
 
-import os
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StageSettings
@@ -25,8 +25,9 @@ from workflow.formats.steering_files import (
     to_change,
 )
 from workflow.stage import settings
+from workflow.stage.api.opened_ends import steps_of_streams
 from workflow.stage.ranks import own_communicator, rank
-from workflow.stage.stage_errors import StageError
+from workflow.stage.stage_errors import RanksDiffer, StageError
 from workflow.stage.telemetry import process_metrics
 
 # How often rank 0 looks for requests.
@@ -47,7 +48,7 @@ def steered(step: int, /, **initial: Value) -> dict[str, Value]:
     started again, and by `wf resume` and `wf replay`. Without a run the values stay as they are.
 
     Raises StageError when the pipeline declares a value that the program does not have, or a step comes before the one
-    of the last call.
+    of the last call; RanksDiffer when the ranks call it for different steps.
     """
     global _steering
     current = settings.current()
@@ -68,10 +69,40 @@ def steer(stage: str, /, *, at_step: int | None = None, **values: Value) -> None
     supervisor checks them against what the pipeline declares. What is refused changes nothing: it is an event, and a
     note in the report. Without a run nothing happens.
 
-    Raises TypeError for a value that is no number, text, true or false.
+    A request is known by the steps of its streams that this stage has begun, and by its number among those made there.
+    A stage that is started again and makes it again at the same place gets nothing new: what has been asked since then
+    holds. What it asks for before its first step is asked for once.
+
+    Raises TypeError for a value that is no number, text, true or false, and ValueError for a number that is not finite.
     """
     plain = {name: _plain(name, value) for name, value in values.items()}
-    process_metrics().write("steer", id=os.urandom(6).hex(), stage=stage, values=plain, step=at_step)
+    process_metrics().write("steer", id=_next_id(), stage=stage, values=plain, step=at_step)
+
+
+class _Asking(NamedTuple):
+    """How many requests an attempt of this stage has made at one place of its work."""
+
+    of: StageSettings
+    place: str
+    made: int
+
+
+_asking: _Asking | None = None
+
+
+def _next_id() -> str:
+    """The same in each attempt of this stage that comes to this place."""
+    global _asking
+    current = settings.current()
+    steps = steps_of_streams()
+    reads = [end for end in current.ends if end.side == "read"]
+    # The first step of an attempt begins with reading: what comes before it is no part of the last step before.
+    is_start = bool(reads) and all(steps[end.stream] == end.first_step for end in reads)
+    place = "start" if is_start else str(sum(steps.values()))
+    same = _asking is not None and _asking.of is current and _asking.place == place
+    made = _asking.made + 1 if _asking is not None and same else 0
+    _asking = _Asking(current, place, made)
+    return f"{current.stage}-{place}-{made}"
 
 
 def _plain(name: str, value: Any) -> Value:
@@ -79,6 +110,8 @@ def _plain(name: str, value: Any) -> Value:
     value = value.item() if hasattr(value, "item") else value
     if not isinstance(value, bool | int | float | str):
         raise TypeError(f"{name}: expected a number, a text, True or False, got {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value}")
     return value
 
 
@@ -105,6 +138,7 @@ class SteeredValues:
         self._changes = in_order([*map(to_change, current.changes), *taken])
         if self._comm is not None:
             self._changes = self._comm.bcast(self._changes)
+        # Ids: what is asked for again, by a stage that was started again, is not taken again.
         self._answered = {each.id for each in (*before, *self._changes)}
         self._asked: list[ValueChange] = []  # on rank 0: what was asked for, and not answered yet
         self._tail = Tail(self._folder / ASKED_FILE)
@@ -116,7 +150,14 @@ class SteeredValues:
             raise StageError(f"stage.steered was called for step {step} after step {self._last}: steps go forward")
         new = self._take(step) if rank() == 0 else []
         if self._comm is not None:
-            new = self._comm.bcast(new)
+            asked, new = self._comm.bcast((step, new))
+            if asked != step:
+                error = RanksDiffer(
+                    f"rank 0 called stage.steered for step {asked}, but rank {rank()} for step {step}: call it for the "
+                    "same step on all ranks"
+                )
+                error.agreed = False  # rank 0 does not know of it
+                raise error
         if new:
             self._changes = in_order([*self._changes, *new])
         while self._changes and (self._changes[0].step or 0) <= step:
@@ -153,6 +194,7 @@ class SteeredValues:
                 continue  # damaged
             if change.id in self._answered:
                 continue
+            self._answered.add(change.id)
             passed = self._first if self._last is None else max(self._first, self._last + 1)
             if change.step is not None and change.step < passed:
                 why = f"step {change.step} has passed: {self.of.stage} is at step {max(step, self._first)}"
