@@ -129,6 +129,7 @@ def test_what_the_plan_knows_comes_without_a_request(attempt: StageSettings, tmp
     assert feeds(1, 6) == [0.04, 0.5, 0.5, 0.6, 0.6]
     assert answers(tmp_path) == [("now", 1, False)]
     assert [each.step for each in shifted(known, 3)] == [0, 1]
+    assert not {each.id for each in shifted(known, 3)} & {each.id for each in known}, "what is asked there is new"
 
 
 @pytest.mark.usefixtures("attempt")

@@ -70,5 +70,9 @@ def in_order(changes: Iterable[ValueChange]) -> list[ValueChange]:
 
 
 def shifted(changes: Sequence[ValueChange], first: int) -> list[ValueChange]:
-    """The changes of a stage whose first step is that of this number."""
-    return [replace(each, step=None if each.step is None else max(0, each.step - first)) for each in changes]
+    """The changes of a stage whose first step is that of this number. Their ids are others, too: that of a
+    request names a place that now is another one."""
+    return [
+        replace(each, id=f"{each.id}-from-{first}", step=None if each.step is None else max(0, each.step - first))
+        for each in changes
+    ]
