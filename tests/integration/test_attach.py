@@ -30,6 +30,7 @@ from workflow.run.records.events_file import KINDS
 from workflow.run.records.find_runs import listed_runs
 from workflow.site.this_machine import cpu_topology
 from workflow.stage.adios import followed_engine
+from workflow.stage.stream_engines import StepStatus
 
 
 @pytest.fixture
@@ -400,6 +401,36 @@ def test_who_is_behind_goes_on_with_the_newest_step(tmp_path: Path, monkeypatch:
     assert found == [(2, 2.0), (3, 3.0), (4, 4.0), (7, 7.0)]
     with stage.follow(path, events, "data", first=2) as data:
         assert [step.index for step in data] == list(range(2, 8))
+
+
+def test_who_has_waited_is_not_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    events.touch()
+    clock, found = [0.0], []
+    begin = followed_engine.AdiosReadEngine.begin
+
+    def begin_late(engine: followed_engine.AdiosReadEngine, timeout_s: float) -> StepStatus:
+        status = begin(engine, timeout_s)
+        if status is StepStatus.LATE and not clock[0]:
+            clock[0] = 60.0
+            for value in (1, 2):
+                write(value)
+            out.close()
+        return status
+
+    monkeypatch.setattr(followed_engine.AdiosReadEngine, "begin", begin_late)
+    monkeypatch.setattr(followed_engine, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    with stage.open_writer(path=path) as out:
+
+        def write(value: int) -> None:
+            with out.step():
+                out.write("values", np.full(10, value, dtype=float), shape=(10,), start=(0,))
+
+        write(0)
+        with stage.follow(path, events, "data", first=0, behind_s=1.0) as data:
+            for step in data:
+                found.append((step.index, step.read("values")[0]))
+    assert found == [(0, 0.0), (1, 1.0), (2, 2.0)]
 
 
 def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:

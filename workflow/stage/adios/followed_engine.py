@@ -138,9 +138,12 @@ class FollowedReadEngine(AdiosReadEngine):
         """See `ReadEngine`."""
         self._gone, began = False, time.monotonic()
         ended_at: float | None = None
+        had_read_all = self._behind_s is not None and self._newest() < self._now
         while True:
             status = super().begin(min(_LOOK_S, timeout_s))
             now = time.monotonic()
+            if had_read_all:  # who waits is not late
+                self._caught_up = now
             if status is not StepStatus.LATE or (now - began >= timeout_s and ended_at is None):
                 return status
             if ended_at is not None and (self._has_read_all() or now - ended_at > _LATE_S):
