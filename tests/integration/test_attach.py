@@ -30,6 +30,7 @@ from workflow.run.records.events_file import KINDS
 from workflow.run.records.find_runs import listed_runs
 from workflow.site.this_machine import cpu_topology
 from workflow.stage.adios import followed_engine
+from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.stream_engines import StepStatus
 
 
@@ -407,9 +408,9 @@ def test_who_has_waited_is_not_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
     events.touch()
     clock, found = [0.0], []
-    begin = followed_engine.AdiosReadEngine.begin
+    begin = AdiosReadEngine.begin
 
-    def begin_late(engine: followed_engine.AdiosReadEngine, timeout_s: float) -> StepStatus:
+    def begin_late(engine: AdiosReadEngine, timeout_s: float) -> StepStatus:
         status = begin(engine, timeout_s)
         if status is StepStatus.LATE and not clock[0]:
             clock[0] = 60.0
@@ -418,7 +419,7 @@ def test_who_has_waited_is_not_behind(tmp_path: Path, monkeypatch: pytest.Monkey
             out.close()
         return status
 
-    monkeypatch.setattr(followed_engine.AdiosReadEngine, "begin", begin_late)
+    monkeypatch.setattr(AdiosReadEngine, "begin", begin_late)
     monkeypatch.setattr(followed_engine, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
     with stage.open_writer(path=path) as out:
 

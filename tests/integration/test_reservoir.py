@@ -129,8 +129,8 @@ def test_the_state_of_a_stop_has_all_steps(tmp_path: Path) -> None:
     def cancel(run_dir: Path, _: int) -> None:
         wait_until(lambda: steps_done(run_dir, "draw") >= 2 * 90, "step 90 of draw")
         cancelling = start(tmp_path, "-m", "workflow.cli", "cancel", str(run_dir))
-        said, _ = cancelling.communicate(timeout=TIMEOUT_S)
-        assert cancelling.returncode == 0, said
+        answer = cancelling.communicate(timeout=TIMEOUT_S)[0]
+        assert cancelling.returncode == 0, answer
 
     done = run.go(cancel)
     (newest, *_) = read_states(done.folder / "stages/draw/state")
