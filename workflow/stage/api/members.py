@@ -17,6 +17,7 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
 from workflow.stage.stage_errors import StageError, exit_reason
+from workflow.stage.telemetry import process_metrics
 from workflow.stage.uncaught_errors import note_early_exit
 
 # How often to look for events of the run, while no step comes.
@@ -207,5 +208,7 @@ class Members:
             for record in self._events.records(fresh=True):
                 if record.get("event") == STAGE_IGNORED:
                     self._leaving.update(record.get("streams", ()))
+        process_metrics().enter()  # it computes nothing meanwhile
         time.sleep(self._pause_s)
+        process_metrics().leave()
         self._pause_s = min(2 * self._pause_s, max(_LONGEST_PAUSE_S, _PAUSE_OF_ONE_S * len(self._sources)))
