@@ -23,6 +23,7 @@ from workflow import stage
 from workflow.api.attachments import attach
 from workflow.api.runs import read_report
 from workflow.errors import RunError
+from workflow.formats import event_names
 from workflow.formats.bp_holes import drop_data
 from workflow.report.read.removable_runs import find_runs
 from workflow.run.records.attached_runs import attached_runs
@@ -445,4 +446,4 @@ def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:
 
 
 def test_the_events_that_are_looked_for_are_events() -> None:
-    assert {followed_engine.REMOVED, followed_engine.ENDED} <= KINDS.keys()
+    assert {event_names.STEPS_DROPPED, event_names.RUN_FINISHED, event_names.STAGE_IGNORED} <= KINDS.keys()
