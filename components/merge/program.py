@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,13 +43,14 @@ def write_one(number: int, step: stage.Step, out: stage.Writer) -> None:
 def write_together(steps: Mapping[int, stage.Step], out: stage.Writer) -> None:
     """Write the same step of several members: the first dimension of each variable is the member.
 
-    A variable that not all of them have in the same shape is left out.
+    A text, and a variable that not all of them have in the same shape and type, is left out.
     """
     shares = [checked_share(step) for step in steps.values()]
-    first = shares[0].shapes
-    shapes = {name: first[name] for name in first if all(each.shapes.get(name) == first[name] for each in shares)}
+    kinds = [kinds_of(share) for share in shares]
     with out.step():
-        for name, shape in shapes.items():
+        for name, (shape, kind) in kinds[0].items():
+            if kind in ("U", "S", "O") or any(each.get(name) != (shape, kind) for each in kinds):
+                continue
             whole = (len(shares), *shape)
             for place, share in enumerate(shares):
                 for piece in share.pieces[name]:
@@ -59,24 +61,43 @@ def write_together(steps: Mapping[int, stage.Step], out: stage.Writer) -> None:
         out.write("member_step", indices, shape=(len(steps),), start=(0,))
 
 
+def kinds_of(share: StepShare) -> dict[str, tuple[stage.Shape, str]]:
+    """Variable → its shape and type, `U` for a text."""
+    found = {}
+    for name, shape in share.shapes.items():
+        kind = np.asarray(share.pieces[name][0].values).dtype if share.pieces[name] else np.dtype("O")
+        found[name] = shape, kind.kind if kind.kind in "USO" else kind.str
+    return found
+
+
+class FirstAttributes:
+    """Gives a writer each attribute once: that of the member which comes first, where they differ."""
+
+    def __init__(self, out: stage.Writer) -> None:
+        self._out, self._known = out, set[str]()
+
+    def attribute(self, name: str, value: Any) -> None:
+        """As `Writer.attribute`."""
+        if name not in self._known:
+            self._known.add(name)
+            self._out.attribute(name, value)
+
+
 def main() -> None:
     """Send what comes."""
     args = arguments(__file__)
     with stage.open_writer("merged") as out, stage.open_members("members") as members:
-        state = stage.State(sent=0)
+        first, state = FirstAttributes(out), stage.State()
         if args.together:
             for steps in members.steps_together():
-                if state["sent"] == 0:
-                    next(iter(steps.values())).copy_attributes_to(out)
+                for step in steps.values():
+                    step.copy_attributes_to(first)
                 write_together({_name(args.members, number): step for number, step in steps.items()}, out)
-                state["sent"] += 1
                 state.save()
         else:
             for number, step in members.steps():
-                if state["sent"] == 0:
-                    step.copy_attributes_to(out)
+                step.copy_attributes_to(first)
                 write_one(_name(args.members, number), step, out)
-                state["sent"] += 1
                 state.save()
 
 

@@ -11,7 +11,7 @@ from components.plot.drawing import Floats, Names, Panel, Shot
 from components.plot.labels import Quantity
 
 # A state has all steps that are kept, so it is written again when an eighth of them is new: in all no more than eight
-# times the data, and an attempt reads no more than an eighth of the steps again.
+# times the data, and an attempt reads no more than an eighth of the steps again. One for a stop is the last.
 SHARE = 8
 
 

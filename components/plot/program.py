@@ -102,7 +102,7 @@ def main() -> None:
                 title = f"{args.title}   {time.moment(panels[0].shots[-1].time * time.factor)}".strip()
                 draw([panel.newest() for panel in panels], args, names, title, frames / f"step{step.index:05d}.png")
             new += 1
-            if is_worth_saving(panels, new) and state.is_due():
+            if state.is_due() and (is_worth_saving(panels, new) or stage.stop_requested()):
                 state.save(**to_values(panels, names))
                 new = 0
     if panels:

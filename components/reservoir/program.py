@@ -12,7 +12,7 @@ from workflow.component_program import arguments
 
 NUMBERS = "sample_steps"
 # A state has all steps that are kept, so it is written again when an eighth of them is new: in all no more than eight
-# times the data.
+# times the data. One for a stop is the last.
 SHARE = 8
 
 
@@ -60,7 +60,7 @@ def main() -> None:
             if reservoir.is_ready:
                 write(reservoir.draw(args.batch), step, out)
             new += 1
-            if new * SHARE >= len(reservoir) and state.is_due():
+            if state.is_due() and (new * SHARE >= len(reservoir) or stage.stop_requested()):
                 state.save(reservoir=reservoir.pack())
                 new = 0
 

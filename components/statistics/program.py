@@ -11,6 +11,7 @@ from workflow.component_program import arguments
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+    from types import SimpleNamespace
 
     import numpy.typing as npt
 
@@ -74,9 +75,46 @@ def write(
             out.write(name, each, shape=shape or None, start=start if shape else None)
 
 
+def read_across(step: stage.Step, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Floats]:
+    """(shape without the first axis, where this rank's block of it begins, values of all its elements)."""
+    count, *rest = step.shape(name)
+    if not rest:
+        return (), (), np.asarray(step.read(name), dtype=np.float64)
+    begin, share = stage.block(rest[0])
+    start = (begin, *(0 for _ in rest[1:]))
+    box = ((0, *start), (count, share, *rest[1:]))
+    return tuple(rest), start, np.asarray(step.read(name, *box), dtype=np.float64)
+
+
+def of_each_step(args: SimpleNamespace, stream: stage.Reader, out: stage.Writer) -> None:
+    """Write the statistics of the first axis of each step."""
+    for step in stream:
+        if (step.index + 1) % args.every:
+            continue
+        shape, start, values = read_across(step, args.variable)
+        others = read_across(step, args.other)[2] if args.other else [None] * len(values)
+        state = first_state()
+        with np.errstate(invalid="ignore"):
+            for value, other in zip(values, others, strict=True):
+                add(state, np.asarray(value), None if other is None else np.asarray(other))
+        copy_unit(step, args.variable, out)
+        write(state, shape, start, bool(args.other), out)
+
+
+def copy_unit(step: stage.Step, name: str, out: stage.Writer) -> None:
+    """The mean and the extremes have the unit of the field."""
+    if unit := step.unit(name):
+        for each in ("mean", "min", "max"):
+            out.attribute("unit", unit, variable=each)
+
+
 def main() -> None:
     """Add each step, and write what is known by then."""
     args = arguments(__file__)
+    if args.across:
+        with stage.open_reader("input") as stream, stage.open_writer("statistics") as out:
+            of_each_step(args, stream, out)
+        return
     with stage.open_reader("input") as stream, stage.open_writer("statistics") as out:
         state = stage.State(**first_state())
         for step in stream:
@@ -87,9 +125,7 @@ def main() -> None:
                     add(state, values, other)
             except ValueError as error:
                 raise SystemExit(f"statistics: step {step.index}: {error}") from None
-            if unit := step.unit(args.variable):
-                for name in ("mean", "min", "max"):
-                    out.attribute("unit", unit, variable=name)
+            copy_unit(step, args.variable, out)
             if state["number"] % args.every == 0:
                 write(state, shape, start, other is not None, out)
             state.save()

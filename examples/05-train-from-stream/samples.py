@@ -15,6 +15,7 @@ INPUTS, OUTPUTS = 2 * len(RINGS), 2
 PER_PAIR = 256  # cells that are taken of each pair of fields
 WARM_UP = 200  # time steps that are left out: the cubes of the initial state have edges that do not come again
 HOLD_OUT = 10  # every tenth output is not trained with, but tested with
+TESTED = 16384  # cells that are tested with, at most: the newest ones
 
 
 class Pairs:
@@ -72,6 +73,11 @@ def take_cells(number: int, now: np.ndarray, then: np.ndarray) -> tuple[np.ndarr
 def is_held_out(number: int, interval: int) -> bool:
     """Whether this output is for the test."""
     return number // interval % HOLD_OUT == HOLD_OUT - 1
+
+
+def newest(held: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """The rows of both that are tested with."""
+    return np.concatenate([held, more])[-TESTED:]
 
 
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 from network import Network
-from samples import INPUTS, OUTPUTS, Pairs, is_held_out, relative_error, take_cells
+from samples import INPUTS, OUTPUTS, Pairs, is_held_out, newest, relative_error, take_cells
 
 from workflow import stage
 
@@ -31,7 +31,7 @@ with stage.open_reader("field") as field, stage.open_writer("training") as out:
             continue
         here, there = take_cells(*pair)
         if is_held_out(pair[0], interval):
-            inputs, changes = np.concatenate([inputs, here]), np.concatenate([changes, there])
+            inputs, changes = newest(inputs, here), newest(changes, there)
             continue
         reservoir.put_all(inputs=here, changes=there)
         if not reservoir.is_ready:

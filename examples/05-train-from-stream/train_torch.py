@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from samples import INPUTS, OUTPUTS, Pairs, is_held_out, relative_error, take_cells
+from samples import INPUTS, OUTPUTS, Pairs, is_held_out, newest, relative_error, take_cells
 from torch.utils.data import DataLoader, IterableDataset
 
 from workflow import stage
@@ -38,7 +38,7 @@ class StreamBatches(IterableDataset):
             self.number = pair[0]
             here, there = take_cells(*pair)
             if is_held_out(self.number, self._interval):
-                self.inputs, self.changes = np.concatenate([self.inputs, here]), np.concatenate([self.changes, there])
+                self.inputs, self.changes = newest(self.inputs, here), newest(self.changes, there)
                 continue
             self.reservoir.put_all(inputs=here.astype(np.float32), changes=there.astype(np.float32))
             if self.reservoir.is_ready:

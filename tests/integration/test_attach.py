@@ -23,6 +23,7 @@ from workflow import stage
 from workflow.api.attachments import attach
 from workflow.api.runs import read_report
 from workflow.errors import RunError
+from workflow.formats import event_names
 from workflow.formats.bp_holes import drop_data
 from workflow.report.read.removable_runs import find_runs
 from workflow.run.records.attached_runs import attached_runs
@@ -30,6 +31,8 @@ from workflow.run.records.events_file import KINDS
 from workflow.run.records.find_runs import listed_runs
 from workflow.site.this_machine import cpu_topology
 from workflow.stage.adios import followed_engine
+from workflow.stage.adios.read_engine import AdiosReadEngine
+from workflow.stage.stream_engines import StepStatus
 
 
 @pytest.fixture
@@ -402,6 +405,36 @@ def test_who_is_behind_goes_on_with_the_newest_step(tmp_path: Path, monkeypatch:
         assert [step.index for step in data] == list(range(2, 8))
 
 
+def test_who_has_waited_is_not_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
+    events.touch()
+    clock, found = [0.0], []
+    begin = AdiosReadEngine.begin
+
+    def begin_late(engine: AdiosReadEngine, timeout_s: float) -> StepStatus:
+        status = begin(engine, timeout_s)
+        if status is StepStatus.LATE and not clock[0]:
+            clock[0] = 60.0
+            for value in (1, 2):
+                write(value)
+            out.close()
+        return status
+
+    monkeypatch.setattr(AdiosReadEngine, "begin", begin_late)
+    monkeypatch.setattr(followed_engine, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    with stage.open_writer(path=path) as out:
+
+        def write(value: int) -> None:
+            with out.step():
+                out.write("values", np.full(10, value, dtype=float), shape=(10,), start=(0,))
+
+        write(0)
+        with stage.follow(path, events, "data", first=0, behind_s=1.0) as data:
+            for step in data:
+                found.append((step.index, step.read("values")[0]))
+    assert found == [(0, 0.0), (1, 1.0), (2, 2.0)]
+
+
 def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:
     path, events = tmp_path / "data.bp", tmp_path / "events.jsonl"
     write_steps(path, 3)
@@ -413,4 +446,4 @@ def test_other_events_and_streams_do_not_count(tmp_path: Path) -> None:
 
 
 def test_the_events_that_are_looked_for_are_events() -> None:
-    assert {followed_engine.REMOVED, followed_engine.ENDED} <= KINDS.keys()
+    assert {event_names.STEPS_DROPPED, event_names.RUN_FINISHED, event_names.STAGE_IGNORED} <= KINDS.keys()

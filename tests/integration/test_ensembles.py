@@ -102,6 +102,36 @@ streams:
     np.testing.assert_array_equal(values_of(done.folder / "all.bp", "member_step"), [[step] * 3 for step in range(5)])
 
 
+def test_a_text_and_other_types_are_left_out_and_attributes_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(
+        "import sys\nimport numpy as np\nfrom workflow import stage\nwho = int(sys.argv[1])\n"
+        "with stage.open_writer('field') as out:\n    out.attribute('unit', 'K', variable='T')\n"
+        "    out.attribute('who', who)\n    for number in range(2):\n        with out.step():\n"
+        "            out.write('T', np.full(2, 10.0 * who + number))\n            out.write('name', f'member {who}')\n"
+        "            if sys.argv[2] == 'all':\n"
+        "                out.write('n', np.int32(1) if who else np.float64(1))\n"
+    )
+    text = f"""
+stages:
+  sim:
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/sim.py", "${{{{ member.index }}}}", HOW]
+    members: 2
+    writes: {{field: {{}}}}
+  keep: {{component: archive, with: {{path: out.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: HOW}}
+"""
+    for how in ("any", "all"):
+        done = run(tmp_path, text.replace("HOW", how), name=how)
+        assert done.code == 0, done.said
+        with stage.open_reader(path=done.folder / "out.bp") as steps:
+            found = [(sorted(step.variables()), step.unit("T")) for step in steps]
+        names = ["T", "member", "member_step"] if how == "all" else ["T", "member", "member_step", "name"]
+        assert found == [(names, "K")] * (2 if how == "all" else 4)
+    together = values_of(tmp_path / "all/out.bp", "T")
+    np.testing.assert_array_equal(together, [[[0, 0], [10, 10]], [[1, 1], [11, 11]]])
+
+
 def test_each_member_has_its_own_analysis_and_groups_have_readers(tmp_path: Path) -> None:
     text = f"""
 stages:

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -24,7 +25,10 @@ from tests.support.pipelines import TIMEOUT_S
 from tests.support.waiting import wait_until
 from workflow.api.live_looks import live_look
 from workflow.errors import RunError, WfError
+from workflow.look import live_look as live_look_module
 from workflow.look.live_server import NO_TOKEN, NOT_OWN
+from workflow.look.live_steps import LiveSteps
+from workflow.report.read.run_states import list_runs
 
 
 @pytest.fixture
@@ -234,6 +238,35 @@ def test_where_nothing_is_archived_the_page_has_the_steps_that_were_shown(live: 
     text = (tmp_path / "last.html").read_text()
     model = json.loads(text.partition('id="model">')[2].partition("</script>")[0])
     assert model["files"][0]["steps"][-1] == LAST - 1
+
+
+def test_a_step_that_cannot_be_taken_is_said(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("of another kind")
+
+    monkeypatch.setattr(LiveSteps, "add", fail)
+    message = "stream data cannot be shown any more: ValueError: of another kind"
+    with live_look(live.folder) as page:
+        with pytest.raises(RunError, match=message):
+            page.wait()
+        with urlopen(page.url.replace("?", "news?")) as answer:
+            assert json.loads(answer.read())["notes"] == [message]
+
+
+def test_the_whole_run_is_looked_at_rarely(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[float] = []
+
+    def list_them(*given: Any) -> Any:
+        looked.append(time.monotonic())
+        return list_runs(*given)
+
+    monkeypatch.setattr(live_look_module, "list_runs", list_them)
+    with live_look(live.folder) as page, ThreadPoolExecutor(1) as waiting:
+        end = waiting.submit(page.wait)
+        wait_until(lambda: len(looked) >= 3, "it looks again")
+        live.end()
+        assert end.result(TIMEOUT_S) == "run has ended: succeeded"
+    assert looked[2] - looked[0] >= 2 * live_look_module._LOOK_WELL_S
 
 
 def has_model(url: str) -> bool:

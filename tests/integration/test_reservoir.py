@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tests.support.hurt_runs import HurtRun, newest_pid
-from tests.support.pipelines import Done
+from tests.support.pipelines import TIMEOUT_S, Done, start
 from tests.support.reliability import steps_done
 from tests.support.waiting import wait_until
 from workflow.compare.compare_runs import compare_runs
+from workflow.formats.kept_state import read_states
 from workflow.stage import Reservoir
 from workflow.testing import ComponentRunFailed, StepData
 
@@ -117,3 +118,20 @@ def test_after_a_kill_the_batches_are_those_of_an_undisturbed_run(way: tuple[str
     found = compare_runs(whole.folder / "drawn.bp", again.folder / "drawn.bp")
     assert found.identical, found
     assert found.files[0].steps == 60 - 7
+
+
+def test_the_state_of_a_stop_has_all_steps(tmp_path: Path) -> None:
+    """However few are new since the last one."""
+    run = HurtRun(tmp_path, "drawn")
+    text = PIPELINE.format(first="bp5, coupling: live", second="sst").replace("steps: 60", "steps: 4000")
+    (tmp_path / "pipeline.yaml").write_text(text.replace("size: 16", "size: 200"))
+
+    def cancel(run_dir: Path, _: int) -> None:
+        wait_until(lambda: steps_done(run_dir, "draw") >= 2 * 90, "step 90 of draw")
+        cancelling = start(tmp_path, "-m", "workflow.cli", "cancel", str(run_dir))
+        answer = cancelling.communicate(timeout=TIMEOUT_S)[0]
+        assert cancelling.returncode == 0, answer
+
+    done = run.go(cancel)
+    (newest, *_) = read_states(done.folder / "stages/draw/state")
+    assert newest.steps["field"] == done.report.stream("field").steps, done.said

@@ -211,6 +211,8 @@ def test_what_follows_has_the_variables_of_the_input_and_no_deadline(tmp_path: P
     plan = make_plan(load_pipeline(file, site="local", sets=["deadlines.step=10 s"]))
     assert plan.stage("pick").end("field", "read").step_timeout_s == 10.0
     assert plan.stage("keep").end("picked", "read").step_timeout_s is None
+    assert plan.stage("pick").end("picked", "write").passes == "input"
+    assert plan.stage("sim").end("field", "write").passes == ""
 
 
 @pytest.fixture

@@ -62,6 +62,25 @@ def test_each_step_has_the_statistics_so_far(ranks: int, run_component: RunCompo
         np.testing.assert_allclose(step["covariance"], product.mean(axis=0), rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_each_step_alone_over_its_first_axis_whose_length_may_change(ranks: int, run_component: RunComponent) -> None:
+    random = np.random.default_rng(2)
+    given = [random.normal(size=(members, 5, 4)) for members in (3, 3, 2)]
+    written = run_component(
+        "statistics", reads={"input": [{"U": each} for each in given]}, ranks=ranks,
+        parameters={"variable": "U", "across": True},
+    )["statistics"]  # fmt: skip
+    assert [int(step["number"]) for step in written] == [3, 3, 2]
+    for step, values in zip(written, given, strict=True):
+        np.testing.assert_allclose(step["mean"], values.mean(axis=0), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(step["variance"], values.var(axis=0), rtol=1e-12)
+        np.testing.assert_array_equal(step["max"], values.max(axis=0))
+    (scalars,) = run_component(
+        "statistics", reads={"input": [{"t": np.array([1.0, 4.0])}]}, parameters={"variable": "t", "across": True}
+    )["statistics"]
+    assert float(scalars["mean"]) == 2.5
+
+
 def test_what_is_no_number_stays_so_and_other_elements_are_counted(run_component: RunComponent) -> None:
     given = [{"U": np.array([1.0, np.nan, 3.0])}, {"U": np.array([3.0, 1.0, 5.0])}]
     last = run_component("statistics", reads={"input": given}, parameters={"variable": "U"})["statistics"][-1]

@@ -56,7 +56,8 @@ def test_four_simulations_train_one_network(tmp_path: Path) -> None:
     assert seen[-1][1] < seen[0][1] / 5, seen
     assert last_error(done) < 0.4
     steps = {stream.name: stream.steps for stream in done.report.streams}
-    assert steps["field"] == sum(steps[f"field-{member}"] for member in range(4)) == 4 * 46
+    assert [steps[f"field-{member}"] for member in range(4)] == [46] * 4
+    assert steps["field"] == 4 * 46
 
 
 @pytest.fixture
@@ -94,6 +95,14 @@ def test_pairs_are_of_one_simulation_in_whatever_order_steps_come(samples: Modul
             found.append((member, pair[0], float(pair[1][0, 0, 0]), float(pair[2][0, 0, 0])))
     # a lacks 220; of c the first steps are left out.
     assert found == [("b", 200, 200, 210), ("a", 200, 200, 210), ("b", 210, 210, 220), ("a", 230, 230, 240)]
+
+
+def test_what_is_tested_with_is_bounded(samples: ModuleType) -> None:
+    held, count = np.empty((0, 1)), samples.TESTED // samples.PER_PAIR + 3
+    for number in range(count):
+        held = samples.newest(held, np.full((samples.PER_PAIR, 1), number))
+    assert held.shape == (samples.TESTED, 1)
+    assert (held[0, 0], held[-1, 0]) == (3, count - 1)
 
 
 def test_the_inputs_are_means_of_rings_and_the_grid_is_periodic(samples: ModuleType) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import pytest
 from workflow.data_files.read_steps import VariableKind
 from workflow.look import live_steps
 from workflow.look.fit_page_size import kept_extent
+from workflow.look.live_look import LiveLook
 from workflow.look.live_server import _host
 from workflow.look.live_steps import LiveSteps, PageVersion
 from workflow.look.live_views import FEWEST_STEPS, LiveStep, LiveViews
+from workflow.look.read_live import FollowedStream
 from workflow.look.read_numbers import encode
 from workflow.stage import Shape
 
@@ -162,3 +166,34 @@ def test_what_is_not_drawn_is_named() -> None:
 )
 def test_the_host_of_a_request(header: str, host: str) -> None:
     assert _host(header) == host
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_of_a_start_that_fails_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def start_one(*argv: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if started:
+            raise OSError("no more processes")
+        started.append(start(*argv, **options))
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_one)
+    streams = [
+        FollowedStream(name, name, tmp_path / f"{name}.bp", tmp_path / "events.jsonl") for name in ("one", "two")
+    ]
+    before = open_files()
+    look = LiveLook(tmp_path, "run", "title", streams, None, 0)
+    assert open_files() == before, "what is not entered has no port"
+    with pytest.raises(OSError, match="no more processes"), look:
+        pass
+    assert started[0].poll() is not None
+    assert open_files() == before
+    started.clear()
+    with LiveLook(tmp_path, "run", "title", streams[:1], None, 0):
+        assert started[0].poll() is None
+    assert open_files() == before

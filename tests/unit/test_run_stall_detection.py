@@ -57,6 +57,18 @@ def test_one_step_at_the_last_moment_is_enough(written: float, taken: float) -> 
     assert silent(pair(*OPEN, wrote(written, 5), read(taken, 5 if written > taken else 3))) is None
 
 
+def test_who_writes_some_steps_of_those_that_it_reads_may_write_none() -> None:
+    """The stream alone proves nothing then, whatever the component is called."""
+    plan = chain("sst", sink=False)
+    state = pair(*OPEN, wrote(50, 5), read(60, 5))
+    assert find_silences(state).streams
+    (end,) = plan.stage("md").ends
+    stages = [each.model_copy(update={"ends": [end.model_copy(update={"passes": "input"})]})
+              if each.name == "md" else each for each in plan.stages]  # fmt: skip
+    rare = replace(state, plan=plan.model_copy(update={"stages": stages}))
+    assert find_silences(rare).streams == {}
+
+
 def test_a_writer_that_waits_for_a_reader_that_drains_the_queue_is_not_silent() -> None:
     """The queue holds two steps. The reader moves: the writer waits for room."""
     assert silent(pair(*OPEN, wrote(50, 6), read(150, 4))) is None

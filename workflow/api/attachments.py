@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.api.runs import find_running
 from workflow.errors import RunError, SpecError, WfError
-from workflow.spec.references import SELECT
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 # The first step that what is attached gets: a number counted from 0, the newest one, or the oldest that is kept.
 BeginAt = int | Literal["newest", "beginning"]
+_SELECT = "select"  # the component that `--when` puts before what is attached
 
 
 _WHEN = re.compile(r"\s*(?:(\S+)\s+(max|min|mean)|step)\s*(\S.*?)\s*")
@@ -167,7 +167,7 @@ def plan_attached(
     run_dir, plan = find_running(run)
     is_written = component is not None or Path(str(given)).suffix == ".py"
     if trigger is not None and not is_written:
-        hint = f"write a stage of the component `{SELECT}` into it; or attach a component, or a script"
+        hint = f"write a stage of the component `{_SELECT}` into it; or attach a component, or a script"
         raise RunError(f"{given}: the stages of a file have no `--when`", hint)
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
     stage = to_name(component or Path(str(given)).stem)
@@ -298,10 +298,10 @@ def _pipeline_text(
     if trigger is not None:
         if len(read) > 1:
             raise RunError(f"`--when` is of one stream, not of {listing(read)}", "attach one of them")
-        selecting, selected = f"{name}-{SELECT}", f"{read[0]}-selected"
+        selecting, selected = f"{name}-{_SELECT}", f"{read[0]}-selected"
         # It waits most of the time, as what it reads from does.
         stages[selecting] = {
-            "component": SELECT, "place": {"cores_per_rank": 0}, "with": trigger.parameters(),
+            "component": _SELECT, "place": {"cores_per_rank": 0}, "with": trigger.parameters(),
         }  # fmt: skip
         to = name if component is not None else f"{name}.{read[0]}"
         joined = {read[0]: {"to": selecting}, selected: {"from": selecting, "to": to}}

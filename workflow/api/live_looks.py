@@ -34,7 +34,7 @@ def live_look(
 
     Raises:
         RunError: the run is not running, or keeps no steps of a stream.
-        WfError: the port is not free, or a library is not installed: plotly, numpy.
+        WfError: a library is not installed: plotly, numpy; and, on entering, the port is not free.
     """
     from workflow.look.write_look import named_if_missing
     from workflow.run.records.find_runs import typed_name

@@ -121,7 +121,7 @@ def detach(run: Path, name: str) -> None:
     "--at-step", type=click.IntRange(min=0), metavar="N",
     help="The first step of the stage that is computed with it, counted from 0 (default: the next one)",
 )  # fmt: skip
-def set(run: Path, values: tuple[str, ...], at_step: int | None) -> None:
+def set_(run: Path, values: tuple[str, ...], at_step: int | None) -> None:
     """Change values of a stage while its run goes on.
 
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. KEY is

@@ -11,12 +11,14 @@ import click
 
 
 class _Verbs(UserDict[str, Any]):
-    """Verbs by their names. In place of a verb its module may be named, which is imported when somebody takes it."""
+    """Verbs by their names. In place of a verb its module may be named, which is imported when somebody takes it. There
+    the function has the name of the verb, with `_` behind it where Python has that name."""
 
     def __getitem__(self, name: str) -> click.Command:
         verb = self.data[name]
         if isinstance(verb, str):
-            verb = self.data[name] = getattr(importlib.import_module(verb), name)
+            found = vars(importlib.import_module(verb))
+            verb = self.data[name] = found[name] if name in found else found[f"{name}_"]
         assert isinstance(verb, click.Command)
         return verb
 

@@ -49,7 +49,11 @@ def find_data(directory: Path) -> dict[str, Path]:
 
     A stream in one output per step is one of them: its directory.
     """
+    from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
+
     found: dict[str, Path] = {}
+    # What was attached to a run is a run of its own.
+    apart = {directory / ATTACHED} if (directory / PLAN_FILE).exists() else set()
     waiting = [directory]
     while waiting:
         for path in waiting.pop().iterdir():
@@ -60,7 +64,7 @@ def find_data(directory: Path) -> dict[str, Path]:
                 found[f"{path.relative_to(directory).as_posix()}.bp"] = path
             elif is_data(path):
                 found[path.relative_to(directory).as_posix()] = path
-            elif path.is_dir() and not path.is_symlink():
+            elif path.is_dir() and not path.is_symlink() and path not in apart:
                 waiting.append(path)
     return dict(sorted(found.items()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -18,10 +19,13 @@ from workflow.look.look_page import make_live_page
 from workflow.look.read_live import FollowedStream, LiveReading
 from workflow.look.write_look import DEFAULT_LIMIT, WrittenPage, library_text, write_look, write_steps
 from workflow.report.read.run_states import list_runs
+from workflow.run.records.events_file import read_start_and_verdict
 
 # A page asks again at once: so connections of pages that are gone are seen.
 _ANSWER_S = 10.0
 _LOOK_S = 0.2
+# Whether its supervisor lives is looked at less often: that reads the plan and all attempts, too.
+_LOOK_WELL_S = 2.0
 # Pages that ask learn that the run has ended; one that has been closed does not ask.
 _LAST_WORD_S = 3.0
 
@@ -29,8 +33,10 @@ _LAST_WORD_S = 3.0
 class LiveLook:
     """The page of a running run: a context manager, while which it is served at `url`. See `live_look`.
 
-    `streams`: those that are shown.
+    `streams`: those that are shown. `port`: the one that was asked for; inside `with` the one that it is served at.
     """
+
+    url: str
 
     def __init__(
         self, run_dir: Path, typed: str, title: str, streams: Sequence[FollowedStream], limit: int | None, port: int
@@ -46,21 +52,23 @@ class LiveLook:
         self._failed: dict[str, str] = {}
         self._asking: set[str] = set()
         self._open = ExitStack()
-        page = make_live_page(title, self._name, self.streams, library_text())
-        self._server = LiveServer(page.encode(), self._news, port)
-        self.url, self.port = self._server.url, self._server.server_port
-        self._title = title
+        self._page = make_live_page(title, self._name, self.streams, library_text()).encode()
+        self._title, self.port = title, port
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> LiveLook:
-        self._open.callback(self._server.server_close)
-        for stream in self._followed:
-            reading = self._open.enter_context(LiveReading(stream, self._limit))
-            self._threads.append(threading.Thread(target=self._take, args=[stream.name, reading], daemon=True))
-        serving = threading.Thread(target=self._server.serve_forever, args=[0.1], daemon=True)
-        for thread in (serving, *self._threads):
-            thread.start()
-        self._open.callback(self._server.shutdown)
+        with ExitStack() as opened:  # of a start that fails nothing stays
+            server = LiveServer(self._page, self._news, self.port)
+            opened.callback(server.server_close)
+            for stream in self._followed:
+                reading = opened.enter_context(LiveReading(stream, self._limit))
+                self._threads.append(threading.Thread(target=self._take, args=[stream.name, reading], daemon=True))
+            threading.Thread(target=server.serve_forever, args=[0.1], daemon=True).start()
+            opened.callback(server.shutdown)
+            for thread in self._threads:
+                thread.start()
+            self.url, self.port = server.url, server.server_port
+            self._open = opened.pop_all()
         return self
 
     def __exit__(
@@ -73,9 +81,15 @@ class LiveLook:
 
         Raises RunError when no stream can be read any more while the run goes on.
         """
-        while (state := list_runs([self.run_dir])[0].state) == "running":
-            if len(self._failed) == len(self._followed):
-                raise RunError(next(iter(self._failed.values())), f"try again: wf look {self._typed} --live")
+        looked = -math.inf
+        while True:
+            has_failed, is_time = len(self._failed) == len(self._followed), time.monotonic() - looked >= _LOOK_WELL_S
+            if has_failed or is_time or read_start_and_verdict(self.run_dir).finished is not None:
+                state, looked = list_runs([self.run_dir])[0].state, time.monotonic()
+                if state != "running":
+                    break
+                if has_failed:
+                    raise RunError(next(iter(self._failed.values())), f"try again: wf look {self._typed} --live")
             time.sleep(_LOOK_S)
         until = time.monotonic() + _LAST_WORD_S
         for thread in self._threads:  # steps of the end
@@ -101,9 +115,10 @@ class LiveLook:
                     self._steps.add(stream, each)
                     self._came = time.monotonic()
                     self._changed.notify_all()
-        except RunError as error:
+        except Exception as error:  # the page would show an old step for ever
+            what = f"stream {stream} cannot be shown any more: {type(error).__name__}: {error}"
             with self._changed:
-                self._failed[stream] = error.message
+                self._failed[stream] = error.message if isinstance(error, RunError) else what
                 self._changed.notify_all()
 
     def _news(self, after: str, page: str) -> dict[str, Any]:

@@ -53,15 +53,20 @@ class LiveReading:
 
     def __init__(self, stream: FollowedStream, limit: int) -> None:
         self._stream, self._is_closed = stream, False
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed by __exit__
-        self._pipe, theirs = Pipe()
-        with theirs:
-            program = f"from {__name__} import serve; serve({theirs.fileno()})"
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=self._said,
-            )  # fmt: skip
-        self._pipe.send((stream, limit))
+        self._receiving = threading.Lock()
+        with contextlib.ExitStack() as opened:  # of a start that fails nothing stays
+            self._said = opened.enter_context(tempfile.TemporaryFile())
+            pipe, theirs = Pipe()
+            self._pipe = opened.enter_context(pipe)
+            with theirs:
+                program = f"from {__name__} import serve; serve({theirs.fileno()})"
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=self._said,
+                )  # fmt: skip
+            opened.callback(self._end_process)
+            self._pipe.send((stream, limit))
+            self._open = opened.pop_all()
 
     def __enter__(self) -> LiveReading:
         return self
@@ -69,15 +74,20 @@ class LiveReading:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open.close()
+
+    def _end_process(self) -> None:
         self._is_closed = True
         self._process.kill()
         self._process.wait()
-        self._said.close()
+        with self._receiving:  # until the end, which it has come to
+            self._pipe.close()
 
     def __iter__(self) -> Iterator[LiveStep]:
         while True:
             try:
-                message = self._pipe.recv()
+                with self._receiving:
+                    message = self._pipe.recv()
             except (EOFError, OSError) as error:
                 if self._is_closed:
                     return

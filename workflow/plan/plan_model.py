@@ -75,7 +75,7 @@ class EndPlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
-        "on_node", "does_without",
+        "on_node", "does_without", "passes",
     )  # fmt: skip
 
     stream: str
@@ -128,6 +128,9 @@ class EndPlan(PlanPart):
 
     does_without: bool = Field(
         False, description="of an end that reads: whether the program goes on when its writer has failed and is ignored"
+    )
+    passes: str = Field(
+        "", description="of an end that writes: the port of which some steps are written here; perhaps none for long"
     )
 
     @property

@@ -48,7 +48,7 @@ from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failed_stages import (
     awaited_streams,
     can_be_ended,
-    does_without_writer,
+    can_do_without,
     failing_since,
     may_be_ignored,
     tolerated_failures,
@@ -271,19 +271,19 @@ def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
 
 
 def _start_waiting(decisions: Decisions) -> None:
-    if failing_since(decisions.state) is not None:
-        return
-    ready = [
-        plan.name
-        for plan in decisions.state.plan.stages
-        if decisions.state.stages[plan.name].status == "waiting"
-        and all(_has_ended(decisions.state.stages[name]) for name in plan.starts_after)
-    ]
-    if _refuse_lost(decisions, ready):
-        return
-    for name in ready:
-        decisions.state = with_stage(decisions.state, name, status="starting")
-        decisions.actions.append(StartStage(name))
+    while failing_since(decisions.state) is None:
+        ready = [
+            plan.name
+            for plan in decisions.state.plan.stages
+            if decisions.state.stages[plan.name].status == "waiting"
+            and all(_has_ended(decisions.state.stages[name]) for name in plan.starts_after)
+        ]
+        if not ready or _refuse_lost(decisions, ready):
+            return
+        for name in ready:
+            if decisions.state.stages[name].status == "waiting":  # else it is ignored, because of its node
+                decisions.state = with_stage(decisions.state, name, status="starting")
+                decisions.actions.append(StartStage(name))
 
 
 def _has_ended(stage: StageState) -> bool:
@@ -300,6 +300,12 @@ def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
             continue
         # While the placement is being proved, it is not changed.
         moves = "" if decisions.state.proving else find_spares(decisions.state, lost, decisions.t)
+        if isinstance(moves, str) and not decisions.state.proving and can_do_without(decisions.state, name):
+            reason = f"was not started: {loss_text(lost)}"
+            if decisions.state.stages[name].status != "failed":
+                decisions.decide(StageFailed(decisions.t, name, reason))
+            _leave_out(decisions, name, moves)
+            continue
         if isinstance(moves, str):
             text = "; ".join(filter(None, [f"{loss_text(lost)} before {name} was started", moves]))
             decisions.decide(StopRequested(decisions.t, text, name, "node_lost"))
@@ -422,7 +428,8 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
     those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
     for name in tolerated_failures(decisions.state):
-        if not decisions.state.stages[name].ignored:
+        stage = decisions.state.stages[name]
+        if not stage.ignored and not stage.runs:  # what it wrote until then counts
             _ignore(decisions, name)
         stage = decisions.state.stages[name]
         due = not stage.runs or decisions.t >= (stage.failed or 0.0) + decisions.state.plan.deadlines.stop
@@ -435,12 +442,16 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
 
 
 def _ignore(decisions: Decisions, name: str, why: str = "") -> None:
-    """Let the others go on without a stage that has failed."""
+    """Let the others go on without a stage that has failed, and start those that wait for its end."""
+    _leave_out(decisions, name, why)
+    _start_waiting(decisions)
+
+
+def _leave_out(decisions: Decisions, name: str, why: str) -> None:
     written = [stream for stream in decisions.state.plan.streams if stream.writer == name]
     decisions.decide(StageIgnored(decisions.t, name, [stream.name for stream in written], why))
     for reader in (reader for stream in written for reader in stream.readers):
         _mark_if_open(decisions, reader)
-    _start_waiting(decisions)
 
 
 def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
@@ -471,7 +482,11 @@ def _stop_after_failure(decisions: Decisions) -> None:
         _decide_restart(decisions, restart)
         return
     if may_be_ignored(state, culprit):
-        _ignore(decisions, culprit, restart)
+        if not state.stages[culprit].runs:
+            _ignore(decisions, culprit, restart)
+        elif not state.stages[culprit].killed:
+            decisions.state = with_stage(state, culprit, killed=True)
+            decisions.actions.append(KillStage(culprit))
         return
     cause = cause_of(state, culprit)
     not_again = [f"it was not started again: {restart}"] if restart else []
@@ -496,16 +511,18 @@ def _start_again(decisions: Decisions) -> None:
     due = due_restarts(decisions.state, decisions.t)
     # The node may have been lost since their processes ended.
     if not _refuse_lost(decisions, [name for restart in due for name in restart.stages]):
-        decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]
+        left = [each for each in due if not any(decisions.state.stages[name].ignored for name in each.stages)]
+        decisions.actions += [RestartStages(tuple(restart.stages)) for restart in left]
+        if len(left) < len(due):
+            _start_waiting(decisions)
 
 
 def _unopened(state: RunState, name: str) -> bool:
     ends = [end for end in state.ends_of(name) if end.live and end.opened is None]
-    return any(not does_without_writer(state, end) and not _comes_later(state, end) for end in ends)
+    return any(not _may_come_later(state, end) for end in ends)
 
 
-def _comes_later(state: RunState, end: EndState) -> bool:
-    """Whether the writer of an end waits for others to end: its reader has begun, and does without it until then."""
-    writer = state.stages.get(state.plan.stream(end.stream).writer)
-    waits = end.side == "read" and writer is not None and writer.status == "waiting"
-    return waits and state.plan.stage(end.stage).end(end.stream, "read").does_without
+def _may_come_later(state: RunState, end: EndState) -> bool:
+    """Whether a reader does without this stream until it is there: members of an ensemble come and go."""
+    does_without = end.side == "read" and state.plan.stage(end.stage).end(end.stream, "read").does_without
+    return does_without and not state.plan.stream(end.stream).traits.in_memory

@@ -132,6 +132,8 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
     checked.problems += of_ensembles
+    if _has_ensembles(root):  # they could not be written out: what is wrong with their values only repeats that
+        checked.problems = [each for each in checked.problems if "${{ member." not in each.message]
     # A malformed name is reported once, not also as a name that does not exist.
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)

@@ -351,6 +351,9 @@ class _Expansion:
         if self._root.mapping()["stages"].mapping()[writer].child("checkpoint") is not None:
             # Where members go on from a state, it must not begin with their first steps.
             stage = stage.with_child("checkpoint", self._made({"every": _SAVE_EVERY}, asked))
+        if isinstance(how, int):
+            place_of_group = int(merged.rpartition("-")[2])
+            self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, how, {}, {})
         self._add("stages", merge, stage, asked)
 
     def _writer(self, stream: Node, index: int, name: str) -> Node:

@@ -168,7 +168,6 @@ def _stage_hint(name: str, stages: Collection[str]) -> str:
 EngineOf = Callable[[str], Engine | None]
 """Stream → its engine; None where its `via` is wrong."""
 RELAY = "relay"  # the component of pipes and relays
-SELECT = "select"  # the component that passes on some steps, perhaps none for long
 _LONGEST_NAME = 63
 
 

@@ -140,9 +140,14 @@ def _choose_cores(
 
 
 def _together(demands: list[Demand], demand: Demand, overlap: Overlap, site: Site) -> list[Demand]:
-    """The stages with cores that run on the same nodes at the same time as this one, itself included."""
+    """Stages with cores that all run on the same nodes at the same time, this one among them."""
     here = [each for each in demands if _group(each, site) == _group(demand, site) and each.cores_per_rank]
-    return [each for each in here if each is demand or overlap[demand.name] >> each.position & 1]
+    chosen, bits = [demand], overlap[demand.name]
+    for each in here:
+        if bits >> each.position & 1:  # of those of which one waits for the other only one counts
+            chosen.append(each)
+            bits &= overlap[each.name]
+    return sorted(chosen, key=lambda each: each.position)
 
 
 def _has_gpus(demand: Demand, site: Site) -> bool:

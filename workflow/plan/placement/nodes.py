@@ -110,8 +110,16 @@ def _packed_members(
         ranks, gpus = stage.spec.ranks, stage.spec.ranks * stage.spec.place.gpus_per_rank
         fit = len(site.usable_cores) // max(1, ranks * cores_per_rank[names[0]])
         fit = min(fit, site.gpus_per_node // gpus) if gpus else fit
-        if fit > 1:
-            found |= {name: names[at - at % fit] for at, name in enumerate(names) if at % fit}
+        places: dict[str, int] = {}
+        first: list[str] = []  # of each place
+        for name in names:
+            member = stages[name].member
+            before = [each for each in (member.after if member is not None else ()) if each in places]
+            # It takes the place, and so the node and the cores, of the one that has ended.
+            places[name] = places[before[0]] if before else len(first)
+            first += [] if before else [name]
+        heads = {name: first[place - place % max(1, fit)] for name, place in places.items()}
+        found |= {name: head for name, head in heads.items() if name != head}
     return found
 
 

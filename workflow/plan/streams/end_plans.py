@@ -169,6 +169,7 @@ def _to_end(
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
         on_node=decided.on_node if port.side == "write" else "",
         does_without=port.does_without,
+        passes=port.passes,
     )
 
 

@@ -102,6 +102,8 @@ def _advise_spools(
     for stream in transient:
         source = "" if stream.writer is None else stream.writer.stage
         behind = [name for name, rule in restarts.items() if source in rule.sources and name != source]
+        if any(port.does_without for port in stream.readers):
+            continue  # a stream of a member has no spool: it is kept where `via` is left out
         if behind and not has_spool(stream.spec, stream.engine):
             begins = START_OF_SOURCES[restarts[behind[0]].sources[source]]
             notes.advise(

@@ -156,11 +156,17 @@ def _fold_streams(name: str, streams: Sequence[StreamPart], folding: Folding) ->
     if len(streams) == 1:
         return streams[0].model_copy(update=own)
     limits = {stream.limited_by for stream in streams}
+    limit = folding.stage(next(iter(limits))) if len(limits) == 1 else ""
     unknown = {stream.limit_unknown for stream in streams}
     return streams[0].model_copy(update={
-        **own, **_numbers(streams), "limited_by": folding.stage(limits.pop()) if len(limits) == 1 else "",
-        "limit_unknown": unknown.pop() if len(unknown) == 1 else "it differs from member to member",
+        **own, **_numbers(streams), "limited_by": limit,
+        "limit_unknown": unknown.pop() if len(unknown) == 1 else _why_unknown(limits),
     })  # fmt: skip
+
+
+def _why_unknown(limits: set[str]) -> str:
+    """Of several streams with different reasons; "" where it is known of all."""
+    return "it is known of no member" if limits == {""} else "it differs from member to member" if "" in limits else ""
 
 
 def _fold_readers(name: str, readers: Sequence[ReaderPart]) -> ReaderPart:

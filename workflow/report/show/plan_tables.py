@@ -267,6 +267,7 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
     together = f", with {', '.join(others)}" if others else ""
     begins = [f"; {name} begins {START_OF_SOURCES[how]}" for name, how in stage.restart.sources.items()]
     follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}{''.join(begins)}"
+    follows += "; then the others go on without it" if stage.restart.then == "ignore" else ""
     lost = "a step at which it fails twice" if stage.restart.same_step == "skip" else "nothing"
     if stage.restart.from_start:
         also = f", also by {' and '.join(stage.restart.sources)}" if stage.restart.sources else ""

@@ -49,6 +49,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
         say(console, f"  params: {parameters_line(report.params)}", wrap=True)
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
+    show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     _show_fault(report, console)
     whole, report = report, fold_report(report)
     left_out = draw_table(console, stage_table(report, "terminal"))

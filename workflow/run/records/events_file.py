@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow.errors import RunError
+from workflow.formats.event_names import EVENTS_FILE as EVENTS_FILE
 from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
@@ -32,7 +33,6 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import RunFinished
 
-EVENTS_FILE = "events.jsonl"
 RESERVE_FILE = "verdict.reserved"
 # More than a verdict has: its reason and the words of the scheduler.
 _RESERVED_BYTES = 16_384

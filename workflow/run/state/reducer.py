@@ -242,6 +242,8 @@ class _Draft:
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
             case StageIgnored(stage=stage):
+                # It may have been about to be started again.
+                self._changes["restarting"] = tuple(each for each in self.get("restarting") if stage not in each.stages)
                 self.change_stage(stage, ignored=True)
 
     def _take_of_stream(self, event: Event) -> None:

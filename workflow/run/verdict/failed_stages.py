@@ -50,6 +50,13 @@ def may_be_ignored(state: RunState, name: str) -> bool:
     return rule is not None and rule.then == "ignore" and _is_spare(state.plan, name)
 
 
+def can_do_without(state: RunState, name: str) -> bool:
+    """Whether the others can go on without a stage that cannot be started: only it is concerned."""
+    stage = state.plan.stage(name)
+    alone = stage.restart is None or (stage.restart.stages == [name] and stage.restart.then == "ignore")
+    return stage.optional and alone and _is_spare(state.plan, name)
+
+
 def does_without_writer(state: RunState, end: EndState) -> bool:
     """Whether a reader goes on without the writer of this stream, which has failed."""
     writer = state.plan.stream(end.stream).writer

@@ -19,7 +19,6 @@ from workflow.run.state.run_state import EndState, RunState, RunWarning
 from workflow.run.verdict.failed_stages import failure_warnings
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
-from workflow.spec.references import SELECT
 
 # So long a stage may take to end after it has closed its streams, before `wf status` says so.
 LATE_S = 5.0
@@ -51,9 +50,10 @@ def find_silences(state: RunState) -> Silences:
     """All that does not move: a step made later ends its silence."""
     streams: dict[str, tuple[str, float]] = {}
     for stream in state.plan.streams:
-        # A relay may write rarely to a tap of every tenth step, and `select` never: that neither moves proves nothing.
+        # A relay may write rarely to a tap of every tenth step, and what passes on some steps, as `select`, never: that
+        # neither moves proves nothing.
         writer = state.plan.stage(stream.writer)
-        if stream.coupling != "live" or writer.added == "relay" or writer.component == SELECT:
+        if stream.coupling != "live" or writer.added == "relay" or writer.end(stream.name, "write").passes:
             continue
         for reader in state.readers(stream.name):
             since = _stuck_since(state, state.writer(stream.name), reader)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workflow.formats.bp_index import Index, read_index
+from workflow.formats.event_names import RUN_FINISHED, STEPS_DROPPED
 from workflow.formats.json_lines import Tail
 from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
 from workflow.formats.stage_file import StreamEnd
@@ -26,8 +27,6 @@ _LOOK_S = 0.5
 _POLL_S = 0.05
 # A directory of a file system of the network may be shown so late.
 _LATE_S = 60.0
-# Names of events (`workflow.run.records.events_file.NAMES`).
-REMOVED, ENDED = "steps_dropped", "run_finished"
 
 
 class FollowedRun:
@@ -44,9 +43,9 @@ class FollowedRun:
     def look(self) -> None:
         """Read the new events."""
         for record in self._events.records(fresh=True):
-            if record.get("event") == REMOVED and record.get("stream") == self._stream:
+            if record.get("event") == STEPS_DROPPED and record.get("stream") == self._stream:
                 self.kept_from = max(self.kept_from, int(record["first"]))
-            self.has_ended |= record.get("event") == ENDED
+            self.has_ended |= record.get("event") == RUN_FINISHED
 
     def is_lost(self) -> bool:
         """Whether its supervisor has shown no sign of life for as long as `wf status` waits. Ask again and again."""
@@ -138,9 +137,12 @@ class FollowedReadEngine(AdiosReadEngine):
         """See `ReadEngine`."""
         self._gone, began = False, time.monotonic()
         ended_at: float | None = None
+        had_read_all = self._behind_s is not None and self._newest() < self._now
         while True:
             status = super().begin(min(_LOOK_S, timeout_s))
             now = time.monotonic()
+            if had_read_all:  # who waits is not late
+                self._caught_up = now
             if status is not StepStatus.LATE or (now - began >= timeout_s and ended_at is None):
                 return status
             if ended_at is not None and (self._has_read_all() or now - ended_at > _LATE_S):

@@ -11,19 +11,20 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.formats.bp_index import Index, read_index
+from workflow.formats.event_names import STAGE_IGNORED
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
 from workflow.stage.stage_errors import StageError, exit_reason
+from workflow.stage.telemetry import process_metrics
 from workflow.stage.uncaught_errors import note_early_exit
 
-EVENTS_FILE = "events.jsonl"  # in the directory of the run
-# The name of the event (`workflow.run.records.events_file.NAMES`).
-IGNORED = "stage_ignored"
 # How often to look for events of the run, while no step comes.
 _LOOK_S = 0.2
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 2e-2
+# While nothing comes, each look opens the index of each member: of many less often.
+_PAUSE_OF_ONE_S = 5e-4
 
 
 class _Source:
@@ -38,14 +39,16 @@ class _Source:
 
     def poll(self) -> Step | None:
         """The next step if it is there. Raises StopIteration at the end."""
-        if not self._end.traits.in_memory and not self._may_have_more():
+        if not self.may_have_more():
             return None
         if self._reader is None:
             self._reader = self._open_it(self._end)
         return self._reader.poll()
 
-    def _may_have_more(self) -> bool:
+    def may_have_more(self) -> bool:
         """Whether the index shows a step, or the end: a file is opened when its first step is there."""
+        if self._end.traits.in_memory:
+            return True
         index = read_index(Path(self._end.path) / "md.idx", self._index)
         if index is None:
             return False
@@ -155,7 +158,12 @@ class Members:
                 if (step := self._poll(number)) is not None:
                     found, held[number] = True, step
             held = {number: step for number, step in held.items() if number in self._sources}
-            if held and len(held) == len(self._sources):
+            newest = max((step.index for step in held.values()), default=0)
+            if late := [number for number, step in held.items() if step.index < newest]:
+                # A member that had left, and is there again in a later part of the run.
+                self._release(late)
+                held = {number: step for number, step in held.items() if number not in late}
+            elif held and len(held) == len(self._sources):
                 self._order.note(sorted(held))
                 yield {number: held[number] for number in sorted(held)}
                 self._release(held)
@@ -185,7 +193,8 @@ class Members:
         except StopIteration:
             del self._sources[number]
             return None
-        if step is None and leaves:
+        # What is in its index counts, also where its data are seen later.
+        if step is None and leaves and not source.may_have_more():
             self._sources.pop(number).close()
         return step
 
@@ -197,7 +206,9 @@ class Members:
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
             for record in self._events.records(fresh=True):
-                if record.get("event") == IGNORED:
+                if record.get("event") == STAGE_IGNORED:
                     self._leaving.update(record.get("streams", ()))
+        process_metrics().enter()  # it computes nothing meanwhile
         time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        process_metrics().leave()
+        self._pause_s = min(2 * self._pause_s, max(_LONGEST_PAUSE_S, _PAUSE_OF_ONE_S * len(self._sources)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import KEPT_ENGINE
+from workflow.formats.event_names import EVENTS_FILE
 from workflow.formats.kept_state import ORDER_FILE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
@@ -21,7 +22,7 @@ from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
 from workflow.stage.adios.write_engine import AdiosWriteEngine
-from workflow.stage.api.members import EVENTS_FILE, Members, Order
+from workflow.stage.api.members import Members, Order
 from workflow.stage.api.opened_ends import end_key, opened_ends
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
