@@ -19,6 +19,9 @@ def refusal(state: RunState, stage: str, values: Mapping[str, Value], step: int 
 
     What it has written is known for certain, what it computes now is not: the program has the last word.
     """
+    members = [each.name for each in state.plan.stages if each.member is not None and each.member.ensemble == stage]
+    if members:
+        return f"{stage} has {plural(len(members), 'member')}", f"name one: {listing(members)}"
     if stage not in state.stages:
         known = [each.name for each in state.plan.stages if each.steer]
         return f"there is no stage `{stage}`", did_you_mean(stage, state.stages) or f"can be steered: {listing(known)}"

@@ -81,7 +81,10 @@ class Order:
         if path is not None:
             data = path.read_bytes() if path.exists() else b""
             whole = data[: data.rfind(b"\n") + 1]
-            records = [json.loads(line) for line in whole.splitlines()]
+            try:
+                records = [[int(each) for each in json.loads(line)] for line in whole.splitlines()]
+            except (ValueError, TypeError) as error:
+                raise StageError(f"{path} is damaged: {error}; start the run anew") from error
             self._file = FileIO(path, "r+" if data else "w")
             self._file.truncate(len(whole))  # the last line was cut off
             self._file.seek(len(whole))
@@ -95,10 +98,13 @@ class Order:
         """Record the next step. Raises StageError where that is not possible."""
         if self._file is None:
             return
+        line = json.dumps([*members]).encode() + b"\n"
         try:
-            self._file.write(json.dumps([*members]).encode() + b"\n")
+            written = self._file.write(line)
         except OSError as error:
             raise StageError(f"the order of the merged steps cannot be recorded: {error.strerror}") from error
+        if written != len(line):
+            raise StageError("the order of the merged steps cannot be recorded: the disk is full")
 
 
 class Members:
