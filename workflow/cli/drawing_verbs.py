@@ -40,7 +40,7 @@ SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".
     help="Direction of the data flow; text is always drawn downwards",
 )
 def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
-    """Draw a pipeline, or a run as it was: its stages, streams and files; start nothing.
+    """Draw a pipeline, or a run as it was; start nothing.
 
     PIPELINE is the YAML file, or a run: its directory, its name below runs/, or `latest`; what was attached to the run
     is drawn, too. The drawing shows the plan: it includes stages that wf adds, and the transports and
