@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
 import shutil
@@ -16,8 +17,11 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 
+from tests.support.pipelines import start
 from tests.support.waiting import wait_until
 from workflow.run.processes.process_reaper import find_members
+from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StageSteered
 
 ROOT = Path(__file__).parents[2]
 CELL = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -133,3 +137,66 @@ def test_no_stage_outlives_the_kernel(folder: Path, kernel: tuple[KernelManager,
     assert find_members(str(folder / "run")), "no stage runs"
     manager.shutdown_kernel(now=True)
     wait_until(lambda: find_members(str(folder / "run")) == set(), "the stages end with the kernel")
+
+
+STEERED = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from workflow import stage
+field, step = np.zeros(100), 0
+with stage.open_writer("field") as out:
+    while not Path(sys.argv[1]).exists():
+        feed = stage.steered(step, feed=0.03)["feed"]
+        field = 0.9 * field + feed
+        with out.step():
+            out.write("V", field)
+        step += 1
+        time.sleep(0.01)
+"""
+RUNNING = """
+wf: 1
+name: steered
+oversubscribe: true
+deadlines: {start: 60 s, step: 60 s, run: 150 s, stop: 3 s}
+stages:
+  sim:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py", "${{ pipeline.dir }}/end"]
+    writes: {field: {}}
+    steer: {feed: {value: 0.03, minimum: 0, maximum: 0.1}}
+  count: {component: "null"}
+streams:
+  field: {from: sim, to: count, attachable: true}
+"""
+CELLS = (
+    "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nimport workflow\n"
+    "run = workflow.attach('run')",
+    # 0.03 / (1 - 0.9): where it stays until somebody changes it.
+    "with run.stream('field') as field:\n    for step in field:\n        before = step.read('V')\n"
+    "        if abs(before[0] - 0.3) < 1e-6:\n            break",
+    "plt.plot(before)\nplt.savefig('picture.png')",
+    "taken = run.set('sim', feed=0.09)\ntaken.step",
+    "with run.stream('field') as field:\n    for step in field:\n        after = step.read('V')\n"
+    "        if abs(after[0] - 0.9) < 1e-6:\n            break\n[float(before[0]), float(after[0])]",
+)
+
+
+def test_a_notebook_joins_a_run_draws_steers_sees_the_effect_and_leaves(folder: Path) -> None:
+    (folder / "sim.py").write_text(STEERED)
+    (folder / "steered.yaml").write_text(RUNNING)
+    run = start(folder, "-m", "workflow.cli", "run", "steered.yaml", "--run-dir", "run", "-q")
+    index = folder / "run/streams/field-spool.bp/md.idx"
+    wait_until(lambda: run.poll() is not None or (index.exists() and index.stat().st_size > 200), "steps are kept")
+    notebook: Any = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]  # type: ignore[no-untyped-call]
+    where = {"metadata": {"path": str(folder)}}
+    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=int(LONGEST_S), resources=where).execute()
+    (folder / "end").touch()
+    said, _ = run.communicate(timeout=LONGEST_S)
+    assert run.returncode == 0, said
+    before, after = json.loads(notebook.cells[-1].outputs[0]["data"]["text/plain"])
+    assert (round(before, 5), round(after, 5)) == (0.3, 0.9)
+    (steered,) = [event for event in read_events(folder / "run") if isinstance(event, StageSteered)]
+    assert (steered.stage, steered.new) == ("sim", {"feed": 0.09})
+    assert str(steered.step) == notebook.cells[3].outputs[0]["data"]["text/plain"]
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")

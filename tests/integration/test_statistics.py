@@ -44,6 +44,20 @@ def test_one_pass_finds_what_numpy_finds_in_two(steps: int, seed: int, shift: fl
     np.testing.assert_array_equal(state["max"], values.max(axis=0))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_members_come_changes_nothing(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = 1.0 + random.normal(size=(400, 6))
+    found = []
+    for order in (np.arange(len(values)), random.permutation(len(values))):
+        state = first_state()
+        for place in order:
+            add(state, values[place])
+        found.append(state)
+    for name in ("mean", "squares", "min", "max"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-12)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_each_step_has_the_statistics_so_far(ranks: int, run_component: RunComponent) -> None:
     random = np.random.default_rng(1)
