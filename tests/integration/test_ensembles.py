@@ -354,6 +354,8 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (("members: 3", "members: [0.03, 0.04]"), "expected the values of each member by name"),
+        (("collect: any", "collect: {group: 2}"), "expected `each`, `any`, `all` or `{groups: N}`"),
         (("collect: any", "collect: some"), "expected `each`, `any` or `all`"),
         (("collect: any", "collect: {groups: 0}"), "expected at least 1, got 0"),
         (("collect: any, ", ""), "sim has 3 members, and nothing says how its reader gets them"),

@@ -254,6 +254,8 @@ def _members(value: Any) -> Any:
     """A number and a list stand for mappings."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"count": value}
+    if isinstance(value, list) and not all(isinstance(each, dict) for each in value):
+        raise ValueError("expected the values of each member by name; for example `[{F: 0.03}, {F: 0.04}]`")
     return {"values": value} if isinstance(value, list) else value
 
 
@@ -270,8 +272,15 @@ class Groups(Spec):
     groups: int = Field(ge=1, description="how many: as many readers, each with the steps of its members as they come")
 
 
+def _groups(value: Any) -> Any:
+    """A mapping has one key."""
+    if isinstance(value, dict) and {*value} != {"groups"}:
+        raise ValueError("expected `each`, `any`, `all` or `{groups: N}`; for example `collect: {groups: 4}`")
+    return value
+
+
 # How the streams of the members of an ensemble reach their readers.
-Collect = Literal["each", "any", "all"] | Groups
+Collect = Annotated[Literal["each", "any", "all"] | Groups, BeforeValidator(_groups)]
 
 
 class StageSpec(Spec):
