@@ -135,7 +135,8 @@ def _choose_cores(
             if fits_the_site or oversubscribe:
                 more = _nodes_that_fit(demands, demand.home, overlap, ranges, site)
                 _note_too_few_cores(together, ranges, more, site, oversubscribe, notes)
-        group.append(demand)
+        if chosen[demand.name].cores or demand.gpus_per_rank:  # an ensemble has a thousand that have none
+            group.append(demand)
     return chosen, crowded
 
 
