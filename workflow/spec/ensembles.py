@@ -41,7 +41,6 @@ class EnsembleMember:
 
     ensemble: str
     index: int
-    count: int
     values: Mapping[str, Scalar]
     renamed: Mapping[str, str]
     after: tuple[str, ...] = ()
@@ -243,7 +242,7 @@ class _Expansion:
         for index, values in enumerate(members):
             stage = self._name(name, index)
             after = () if most is None or index < most else tuple(self._name(each, index - most) for each in together)
-            member = EnsembleMember(name, index, len(members), values, self._renamed(name, index), after)
+            member = EnsembleMember(name, index, values, self._renamed(name, index), after)
             self._expanded.members[stage] = member
             own = plain_node
             if has_placeholders:
@@ -353,7 +352,7 @@ class _Expansion:
             stage = stage.with_child("checkpoint", self._made({"every": _SAVE_EVERY}, asked))
         if isinstance(how, int):
             place_of_group = int(merged.rpartition("-")[2])
-            self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, how, {}, {})
+            self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, {}, {})
         self._add("stages", merge, stage, asked)
 
     def _writer(self, stream: Node, index: int, name: str) -> Node:
