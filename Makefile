@@ -1,10 +1,10 @@
-# Three commands do all: `make demo`, `make test` and `make test-cluster`.
+# Four commands do all: `make demo`, `make test`, `make test-faults` and `make test-cluster`.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo demo-train test test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-faults test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -46,13 +46,20 @@ demo-train: $(VENV)-train/ready  ## install PyTorch into .venv-train, run exampl
 	$(VENV)-train/bin/python -m pytest tests/optional
 
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
-# Of the faults those that wait for conditions share it.
+MEASURED := tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
+# Of the runs that are hurt those that wait for conditions share the machine.
 FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows
-ALONE := $(filter-out $(FAULTS:%=tests/faults/test_%.py),$(sort $(wildcard tests/faults/test_*.py))) tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
+SHARED := $(FAULTS:%=tests/faults/test_%.py)
+HURT   := $(SHARED) tests/integration/test_resume.py tests/integration/test_chains.py
+ALONE  := $(filter-out $(SHARED),$(sort $(wildcard tests/faults/test_*.py)))
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 
-test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
-	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
+test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## the checks and tests, with PyPI's ADIOS2 and with one that has MPI
+	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(patsubst %,--ignore=%,$(MEASURED) $(HURT) $(ALONE))
+	$(PARTS) $(BIN)/python -m pytest $(MEASURED)
+
+test-faults: $(VENV)/dev $(VENV)-mpi/ready  ## runs that are killed, stopped, started again and resumed
+	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(HURT)
 	$(PARTS) $(BIN)/python -m pytest $(ALONE)
 
 # Root installs the packages; what is missing otherwise is the reason that pytest prints for each skipped test.
@@ -66,7 +73,7 @@ reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which t
 # Of the tables of runs that go on: docs/reliability.md.
 reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt and go on, and write docs/reliability.md
 	rm -f build/reliability.jsonl
-	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(FAULTS:%=tests/faults/test_%.py)
+	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(SHARED)
 	$(BIN)/python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.integration.test_ensembles import MEMBERS, WITH, has_steps, of_members, values_of
+from tests.support.held_members import held_gray_scott, let_go
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.pipelines import Done
 from tests.support.slurm_cluster import SlurmCluster
@@ -32,7 +33,7 @@ site: test-slurm
 deadlines: {{start: 120 s, step: 120 s, run: 400 s, stop: 5 s}}
 stages:
   sim:
-    component: gray_scott
+    component: ./held
     members: {MEMBERS[:8]}
     with: {{size: [32], steps: 600, write_every: 20, {WITH}}}
     on_failure: {{do: restart, times: 1, backoff: 0.1 s, then: ignore}}
@@ -61,6 +62,7 @@ def program_of(run_dir: Path, stage: str) -> int | None:
 def test_statistics_over_eight_members_on_four_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
     pipeline, run_dir = tmp_path / "pipeline.yaml", tmp_path / "run"
     pipeline.write_text(PIPELINE)
+    held_gray_scott(tmp_path, (2, 5, 7))
     argv = [MPI_PYTHON, "-m", "workflow.cli", "run", str(pipeline), "--run-dir", str(run_dir), "-q"]
     job = cluster.start_job(argv, tmp_path / "job.out", "--nodes=4", "--exclusive", PYTHONPATH=str(ROOT))
     ignored, killed = "sim-5", []
@@ -69,6 +71,8 @@ def test_statistics_over_eight_members_on_four_nodes(cluster: SlurmCluster, tmp_
         killed.append(program_of(run_dir, name))
         assert killed[-1] is not None, name
         os.kill(killed[-1], signal.SIGKILL)
+    for member in (2, 7):
+        let_go(tmp_path, member)
     wait_until(lambda: program_of(run_dir, ignored) not in (None, killed[-1]), f"{ignored} is started again")
     again = program_of(run_dir, ignored)
     assert again is not None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.held_members import held_gray_scott, let_go
 from tests.support.hurt_runs import HurtRun, newest_pid
 from tests.support.pipelines import Done, run
 from tests.support.reliability import steps_done
@@ -172,7 +173,7 @@ oversubscribe: true
 deadlines: {{start: 90 s, step: 90 s, run: 200 s, stop: 2 s}}
 stages:
   sim:
-    component: gray_scott
+    component: ./held
     members: {members}
     with: {{size: [24], steps: 600, write_every: 20, {with_}}}
     on_failure: {{do: restart, times: 1, backoff: 0.1 s, then: ignore}}
@@ -193,11 +194,14 @@ def test_sixteen_members_of_which_two_are_restarted_and_one_is_ignored(tmp_path:
     hurt = HurtRun(tmp_path, "hurt")
     (tmp_path / "pipeline.yaml").write_text(HURT.format(members=MEMBERS, with_=WITH, collect="any"))
     restarted, ignored = ("sim-03", "sim-11"), "sim-07"
+    held_gray_scott(tmp_path, (3, 7, 11))
 
     def kill(run_dir: Path, _: int) -> None:
         for name in (*restarted, ignored):
             wait_until(partial(has_steps, run_dir, name), f"step 3 of {name}")
             hurt.signal(run_dir, name, signal.SIGKILL)
+        for member in (3, 11):
+            let_go(tmp_path, member)
         first = newest_pid(run_dir, ignored)
         wait_until(lambda: newest_pid(run_dir, ignored) not in (None, first), f"{ignored} is started again")
         hurt.signal(run_dir, ignored, signal.SIGKILL)
@@ -322,9 +326,10 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     hurt = HurtRun(tmp_path, "hurt")
     text = HURT.format(members=MEMBERS[:3], with_=WITH, collect="any").replace("size: [24]", "size: [40]")
     if saved:
-        text = text.replace("    on_failure:", "    checkpoint: {every: 0.1 s}\n    on_failure:")
+        text = text.replace("    on_failure:", "    checkpoint: {every: 1 ms}\n    on_failure:")
         text = text.replace("variable: V}", "variable: V}, checkpoint: {every: 0.1 s}")
     (tmp_path / "pipeline.yaml").write_text(text)
+    held_gray_scott(tmp_path, [0])
 
     def end(run_dir: Path, pid: int) -> None:
         states = run_dir / "stages/stat/state"
@@ -333,6 +338,7 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
         hurt.end_all(run_dir, pid)
 
     hurt.go(end)
+    let_go(tmp_path, 0)
     done = hurt.go()
     assert done.code == 0, done.said
     last = tmp_path / "part2"
@@ -344,6 +350,7 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     assert sorted(zip(who.tolist(), step.tolist(), strict=True)) == [(at, k) for at in range(3) for k in range(31)]
     whole = HurtRun(tmp_path / "whole", "whole")
     whole.folder.mkdir()
+    held_gray_scott(whole.folder, [])
     (whole.folder / "pipeline.yaml").write_text((tmp_path / "pipeline.yaml").read_text())
     undisturbed = whole.go()
     assert undisturbed.code == 0, undisturbed.said

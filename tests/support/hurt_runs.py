@@ -147,8 +147,10 @@ class HurtRun:
 
     def signal(self, run_dir: Path, stage: str, number: int) -> None:
         """Send a signal to the newest process of a stage."""
+        # The supervisor may note it later than the stage its first steps, while it starts others.
+        wait_until(lambda: newest_pid(run_dir, stage) is not None, f"the process of {stage} is known")
         pid = newest_pid(run_dir, stage)
-        assert pid is not None, stage
+        assert pid is not None
         os.kill(pid, number)
         self.at = time.time()
 
