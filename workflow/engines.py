@@ -1,9 +1,10 @@
-"""ADIOS2's engines, and `file`: what each one is like, as far as any room asks. The only list.
+"""ADIOS2's engines, `SHM` and `file`: what each one is like, as far as any room asks. The only list.
 
 Nobody asks for an engine by its name: each place asks for the trait that it means, so that a new engine is one entry
 here and `configs/engines/NAME.yaml` with its parameters. What is special to one engine has modules of its own: SST
-`sst_transports`, `run/observe/sst_log`, `stage/adios/open_engine`; SSC `plan/programs/launch_plans`, `stage/ssc`; BP
-`formats/bp_index`; HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only: stages import it.
+`sst_transports`, `run/observe/sst_log`, `stage/adios/open_engine`; SSC `plan/programs/launch_plans`, `stage/ssc`; SHM
+`stage/shared_memory`; BP `formats/bp_index`; HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only:
+stages import it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class EngineTraits(NamedTuple):
     """One engine. The defaults are those of an engine that writes files, and of which nothing else is known."""
 
     name: str
-    """ADIOS2's name, or `file`."""
+    """ADIOS2's name, `SHM` or `file`."""
 
     # How data gets to the readers.
     in_memory: bool = False
@@ -27,6 +28,8 @@ class EngineTraits(NamedTuple):
     """Its ends meet by EVPath: they have a transport (`sst_transports`), TCP connections and random process ids."""
     shares_launch: bool = False
     """Its ends find each other in one MPI_COMM_WORLD: one launch line starts both, and ADIOS2 must have MPI."""
+    one_node: bool = False
+    """Its ends are on one node, and both open it with `workflow.stage`."""
     rank_limit: int | None = None
     """A rank's part of a step must be less than so many bytes; None: no limit."""
 
@@ -47,8 +50,8 @@ class EngineTraits(NamedTuple):
     # What can be done with it.
     resumable: bool = False
     """Its files can be read from any step on, also while they are written, and written on after any step."""
-    library: Literal["adios2", "h5py", "none"] = "adios2"
-    """By which module `workflow.stage` reads it."""
+    library: Literal["adios2", "h5py", "own", "none"] = "adios2"
+    """By which module `workflow.stage` reads it; own: by itself."""
     counted_by: Literal["log", "index", "none"] = "none"
     """Where the steps of a program that reports none are seen: in its log, or in the file's index `md.idx`."""
     compresses: bool = False
@@ -75,6 +78,8 @@ ENGINES: dict[str, EngineTraits] = {
         ),
         # MPI counts the bytes of a message by an int.
         EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True),
+        # `workflow.stage`'s own: memory that both ends share.
+        EngineTraits("SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own"),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
             resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,

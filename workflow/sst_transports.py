@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 Transport = Literal["tcp", "rdma", "ucx", "mpi"]
 
 
@@ -43,7 +44,7 @@ TRANSPORTS: dict[Transport, SstTransport] = {
             "rdma", "RDMA", "rdma", "libfabric", linked="libfabric", spellings=("ib", "fabric"),
             needs_fabric=True,
             # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
-            probe_environment=(("FABRIC_IFACE", "shm"),),
+            probe_environment=(("FABRIC_IFACE", SHM_PROVIDER),),
         ),
         SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp", needs_fabric=True),
         SstTransport("mpi", "MPI", "mpi", "MPI", linked="libmpi", opens_alone=False),

@@ -137,5 +137,6 @@ def test_live_readers_are_offered_only_where_the_engine_can() -> None:
     couplings = {via: load_engine(via).couplings for via in known_engines()}
     assert couplings == {
         "bp4": ["after", "live"], "bp5": ["after", "live"], "file": ["after"], "hdf5": ["after"],
-        "ssc": ["live"], "sst": ["live"], "sst-rdma": ["live"], "sst-tcp": ["live"], "sst-ucx": ["live"],
+        "shm": ["live"], "ssc": ["live"], "sst": ["live"], "sst-rdma": ["live"], "sst-tcp": ["live"],
+        "sst-ucx": ["live"],
     }  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.rank_files import NOT_STARTED
@@ -356,6 +357,11 @@ class RunLoop:
     def replace_reader(self, name: str, streams: Iterable[str]) -> None:
         """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
         for stream in streams:
+            end = self.plan.stage(name).end(stream, "read")
+            if end.traits.one_node:
+                with contextlib.suppress(OSError):
+                    note_absent(Path(end.path + end.traits.contact_suffix), name)
+                continue
             folder = stage_dir(self.run_dir, name) / "replacement"
             with contextlib.suppress(OSError):
                 folder.mkdir(exist_ok=True)

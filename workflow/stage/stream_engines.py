@@ -6,6 +6,7 @@
 | an engine of rank 0, for all ranks | `adios/serial_gather` |
 | an HDF5 file through h5py | `hdf5` |
 | SSC | `ssc` |
+| memory that both ends share | `shared_memory/` |
 | two engines, one after the other | `joined_engine` |
 | a file that a running run writes | `adios/followed_engine` |
 """

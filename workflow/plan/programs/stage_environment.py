@@ -112,7 +112,7 @@ def decide_memory(
     if wanted.huge_pages and not _has_huge_pages(site):
         notes.problems.add(f"{key}.huge_pages", _lack(site), "remove it")
     # ADIOS2 takes a buffer for each step: its speed was seen to hang on this (tests/bench/bench_transports.py).
-    streams = [end.stream for end in ends if end.traits.library == "adios2"]
+    streams = [end.stream for end in ends if end.traits.library in ("adios2", "own")]
     of_site = site.memory_policy if streams else []
     huge = wanted.huge_pages if wanted.huge_pages is not None else "huge_pages" in of_site
     keep = wanted.keep_freed if wanted.keep_freed is not None else "keep_freed" in of_site

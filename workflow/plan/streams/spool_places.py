@@ -55,11 +55,11 @@ def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: N
         nodes = stages[name].placement.nodes
         if nodes != here.nodes:
             part = "in the memory of" if stream.spool_where == "memory" else "on the disk of"
-            text = f"{name} is on {_nodes_text(nodes)}, and its steps are kept {part} {_nodes_text(here.nodes)}"
+            text = f"{name} is on {nodes_text(nodes)}, and its steps are kept {part} {nodes_text(here.nodes)}"
             notes.problems.add(key, f"{text}: it could not read them when it is started again", _SHARED)
 
 
-def _nodes_text(nodes: Sequence[tuple[int, int]]) -> str:
+def nodes_text(nodes: Sequence[tuple[int, int]]) -> str:
     """`node 0`, or `nodes 0-3`."""
     spans = [str(first) if end - first == 1 else f"{first}-{end - 1}" for first, end in nodes]
     many = len(spans) > 1 or nodes[0][1] - nodes[0][0] > 1

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from workflow.engines import DEFAULT_VIA
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
+from workflow.plan.streams.spool_places import nodes_text
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
-from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word
+from workflow.sst_transports import SHM_PROVIDER, TRANSPORTS, Transport, transport_by_word
 
-SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
 # What `make adios2-mpi` takes only where it finds it: our word → Debian's package.
 _PACKAGES = {"ucx": "libucx-dev", "rdma": "libfabric-dev", "zfp": "libzfp-dev", "bzip2": "libbz2-dev"}
@@ -54,13 +55,15 @@ def choose_transport(
 ) -> TransportChoice | None:
     """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
     name, interface = stream.name, stream.spec.interface
+    nodes = {node for port in stream.ports for node in placements[port.stage].nodes}
+    one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
+    if stream.engine.traits.one_node:
+        _check_one_node(stream, one_node, stages, placements, notes.problems)
     if not stream.engine.traits.over_network:
         _note_elsewhere(stream, notes)
         return None
     _check_interface(stream, site, notes.problems)
     written, where, key = _asked(stream, origins, notes.problems)
-    nodes = {node for port in stream.ports for node in placements[port.stage].nodes}
-    one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
     if written is not None:
         known = transport_by_word(written)
         if known is None:
@@ -234,6 +237,25 @@ def _check_mpi(
             f"SST's mpi transport is for programs that a launcher starts, and here that is not so for {who}",
             "`transport: auto`, or `launch_single: true` in the site's file",
         )
+
+
+def _check_one_node(
+    stream: JoinedStream,
+    one_node: bool,
+    stages: Mapping[str, DeclaredStage],
+    placements: Mapping[str, Placement],
+    problems: Problems,
+) -> None:
+    """Refuses an engine of common memory where there is none, and for programs that do not know it."""
+    key, engine = f"streams.{stream.name}.via", stream.engine.engine
+    names = list(dict.fromkeys(port.stage for port in stream.ports))
+    if others := [name for name in names if not stages[name].spec.uses_stage]:
+        text = f"{engine} is for programs that open their streams with workflow.stage: not so for {listing(others)}"
+        problems.add(key, text, f"use `via: {DEFAULT_VIA}`")
+    elif not one_node:
+        where = [f"{name} is on {nodes_text(placements[name].nodes)}" for name in names]
+        hint = f"put them on one node (`place: {{share: {names[0]}}}`), or use `via: {DEFAULT_VIA}`"
+        problems.add(key, f"{engine} joins stages on one node, and {listing(where)}", hint)
 
 
 def _note_elsewhere(joined: JoinedStream, notes: Notes) -> None:

@@ -37,7 +37,7 @@ from workflow.stage.uncaught_errors import abort_if_noted, print_plain_errors
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Streams that were opened before the program asked for them; None: the program has asked.
 _ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
-_started = False
+_started = _told = False
 
 
 def open_reader(
@@ -242,7 +242,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
 
 def _open_one(end: StreamEnd) -> ReadEngine:
-    # Only programs that use HDF5 or SSC pay for these imports.
+    # Only programs that use these engines pay for their imports.
     if end.traits.library == "h5py":
         from workflow.stage.hdf5 import Hdf5ReadEngine
 
@@ -251,6 +251,10 @@ def _open_one(end: StreamEnd) -> ReadEngine:
         from workflow.stage.ssc import SscReadEngine
 
         return SscReadEngine(end)
+    if end.traits.one_node:
+        from workflow.stage.shared_memory.shared_reader import SharedMemoryReadEngine
+
+        return SharedMemoryReadEngine(end)
     return AdiosReadEngine(end) if size() == 1 or is_parallel() else GatheredReadEngine(lambda: AdiosReadEngine(end))
 
 
@@ -259,6 +263,10 @@ def _open_write_engine(end: StreamEnd) -> WriteEngine:
         from workflow.stage.ssc import SscWriteEngine
 
         return SscWriteEngine(end)
+    if end.traits.one_node:
+        from workflow.stage.shared_memory.shared_writer import SharedMemoryWriteEngine
+
+        return SharedMemoryWriteEngine(end)
     try:
         alone = size() == 1 or is_parallel()
         return AdiosWriteEngine(end) if alone else GatheredWriteEngine(lambda: AdiosWriteEngine(end))
@@ -280,7 +288,7 @@ def _end(side: Side, name: str | None, path: Any, engine: str | None, parameters
 
 def _begin(end: StreamEnd) -> float:
     """Write the metrics line of a stream that is being opened, and at the first stream the line of the program."""
-    global _started
+    global _started, _told
     if not _started:
         _started = True
         adios2 = bindings()
@@ -291,11 +299,11 @@ def _begin(end: StreamEnd) -> float:
             stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
             mpi=bool(adios2.is_built_with_mpi), parallel=parallel,
         )  # fmt: skip
-        if ranks > 1 and not parallel and rank() == 0:
-            print(
-                f"note: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
-                file=sys.stderr,
-            )
+    if not _told and end.traits.library != "own" and size() > 1 and not is_parallel():
+        _told = True
+        if rank() == 0:
+            text = f"this ADIOS2 is built without MPI, so rank 0 reads and writes for all {size()} ranks"
+            print(f"note: {text}", file=sys.stderr)
     process_metrics().opening(end.stream, end.side, waits=end.traits.over_network)
     return process_metrics().enter()
 

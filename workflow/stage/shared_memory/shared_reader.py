@@ -1,0 +1,123 @@
+"""Reading steps from memory that their writer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow.distribution.boxes import Block
+from workflow.formats.stage_file import StreamEnd
+from workflow.stage import settings
+from workflow.stage.ranks import own_communicator, size
+from workflow.stage.shared_memory.attribute_values import from_json
+from workflow.stage.shared_memory.reader_sockets import connect
+from workflow.stage.shared_memory.step_memory import MappedMemory, PlaceInSegment
+from workflow.stage.stage_errors import StreamFailed
+from workflow.stage.stream_engines import ByteCounter, StepStatus
+from workflow.stage.variables import Array, BlockTable, Info, Selection, fresh_array
+
+
+class SharedMemoryReadEngine:
+    """One stream for reading. Each rank has a connection of its own to the writer."""
+
+    def __init__(self, end: StreamEnd) -> None:
+        self._comm = own_communicator()
+        self._counter = ByteCounter(self._comm)
+        self._memory = MappedMemory(end.stream)
+        contact = Path(end.path + end.traits.contact_suffix)
+        self._writer = connect(end.stream, contact, settings.current().stage, size())
+        self._next: Any = None  # the message that has come
+        self._steps = 0
+        self._variables: dict[str, Any] = {}
+        self._pids: list[int] = []  # of the writing ranks
+        self._attributes: dict[str, Array | list[str]] = {}
+
+    def begin(self, timeout_s: float) -> StepStatus:
+        """See `ReadEngine`."""
+        if self._next is None:
+            self._next = self._writer.take(timeout_s)
+        there = self._next is not None or self._writer.closed
+        if not timeout_s and self._comm is not None:
+            # It may come in between: all ranks must get the same answer.
+            there = self._comm.allreduce(int(there)) == self._comm.Get_size()
+        if not there:
+            return StepStatus.LATE
+        message, self._next = self._next, None
+        if message is None:
+            return StepStatus.FAILED
+        if "end" in message:
+            return StepStatus.ENDED
+        self._variables, self._pids = message["variables"], [pid for pid, _, _ in message["ranks"]]
+        for name, value in message.get("attributes", {}).items():
+            self._attributes[name] = from_json(value)
+        try:
+            for pid, segments, gone in message["ranks"]:
+                self._memory.forget(pid, gone)
+                self._memory.map(pid, segments)
+        except StreamFailed:  # it has died since
+            return StepStatus.FAILED
+        return StepStatus.READY
+
+    def end(self) -> int | None:
+        """See `ReadEngine`."""
+        self._steps, self._variables = self._steps + 1, {}
+        self._writer.send({"done": self._steps})
+        return self._counter.end_step()
+
+    def bytes_of_all(self) -> list[int] | None:
+        """See `ReadEngine`."""
+        return self._counter.of_all()
+
+    def close(self) -> None:
+        """See `ReadEngine`."""
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """See `ReadEngine`."""
+        self._writer.close()
+
+    def variables(self) -> dict[str, Info]:
+        """See `ReadEngine`."""
+        return {name: Info(kind, tuple(shape)) for name, (kind, shape, _) in self._variables.items()}
+
+    def info(self, name: str) -> Info | None:
+        """See `ReadEngine`."""
+        found = self._variables.get(name)
+        return None if found is None else Info(found[0], tuple(found[1]))
+
+    def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
+        """See `ReadEngine`."""
+        return {name: BlockTable(tuple(self._blocks(name))) for name in names}
+
+    def _blocks(self, name: str) -> Iterator[Block]:
+        kind, _, blocks = self._variables[name]
+        for rank, start, extent, _, _ in blocks if kind != "string" else ():
+            yield Block(tuple(start), tuple(extent), rank)
+
+    def attributes(self) -> Mapping[str, Array | list[str]]:
+        """See `ReadEngine`."""
+        return dict(self._attributes)
+
+    def get(self, wanted: Sequence[Selection]) -> list[Array]:
+        """See `ReadEngine`."""
+        return [self._get(each) for each in wanted]
+
+    def _get(self, wanted: Selection) -> Array:
+        kind, _, blocks = self._variables[wanted.name]
+        if kind == "string":
+            return np.array(blocks[-1])
+        values = fresh_array(wanted.extent, kind)
+        for rank, start, extent, segment, offset in blocks:
+            lower = [max(a, b) for a, b in zip(start, wanted.start, strict=True)]
+            upper = [min(a + n, b + m) for a, n, b, m in zip(start, extent, wanted.start, wanted.extent, strict=True)]
+            if any(low >= high for low, high in zip(lower, upper, strict=True)):
+                continue
+            source = self._memory.array(self._pids[rank], PlaceInSegment(segment, offset), tuple(extent), kind)
+            there = tuple(slice(low - a, high - a) for low, high, a in zip(lower, upper, start, strict=True))
+            here = tuple(slice(low - b, high - b) for low, high, b in zip(lower, upper, wanted.start, strict=True))
+            values[here] = source[there]
+        self._counter.add(values.nbytes)
+        return values

@@ -1,0 +1,163 @@
+"""Writing steps into memory that readers on the same node map.
+
+Each rank has the memory of `queue.limit` + 1 steps. A step is filled, its layout is gathered on the first rank, and
+that one tells the readers where it is. Its memory is used again when all readers have finished the step, or are gone:
+a reader that dies, or stops, never hurts the writer.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow.distribution.boxes import volume
+from workflow.formats.stage_file import StreamEnd
+from workflow.stage.ranks import idle_barrier, own_communicator
+from workflow.stage.shared_memory.attribute_values import to_json
+from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
+from workflow.stage.shared_memory.step_memory import StepMemory
+from workflow.stage.stage_errors import StageError
+from workflow.stage.variables import Array, BlockData
+
+
+class SharedMemoryWriteEngine:
+    """One stream for writing, on all ranks. Opening it waits for the readers."""
+
+    def __init__(self, end: StreamEnd) -> None:
+        self._comm = own_communicator()
+        self._rank = 0 if self._comm is None else int(self._comm.Get_rank())
+        self._limit = int(end.parameters.get("QueueLimit", "0"))
+        self._discards = end.parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+        self._free: list[StepMemory] = []
+        self._held: dict[int, StepMemory] = {}  # step → its memory, until all readers have finished it
+        self._now = StepMemory()
+        self._segments = 0  # how many there have been
+        self._kinds: dict[str, tuple[str, int]] = {}
+        self._layout: dict[str, list[Any]] = {}
+        self._attributes: dict[str, Any] = {}  # those that readers do not know yet
+        self._sent = 0  # how many steps
+        self._gone: list[int] = []  # segments that readers may forget
+        self._readers: list[MessageSocket] = []
+        self._done: dict[MessageSocket, int] = {}
+        if self._rank == 0:
+            self._listener = Listener(Path(end.path + end.traits.contact_suffix))
+            self._readers = self._listener.accept(int(end.parameters.get("RendezvousReaderCount", "1")))
+            self._done = dict.fromkeys(self._readers, 0)
+        if self._comm is not None:
+            idle_barrier(self._comm)
+
+    def begin(self) -> None:
+        """See `WriteEngine`."""
+        self._layout = {}
+        self._now = self._free.pop() if self._free else StepMemory()
+
+    def put(self, block: BlockData) -> None:
+        """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
+        name, kind, values, shape, start, _ = block
+        was = self._kinds.setdefault(name, (kind, len(shape)))
+        if was != (kind, len(shape)):
+            text = f"variable {name} was {was[0]} with {was[1]} dimensions; it cannot become {kind} with {len(shape)}"
+            raise StageError(f"{text} in the same stream")
+        _, _, blocks = self._layout.setdefault(name, [kind, shape, []])
+        self._layout[name][1] = shape
+        if kind == "string":
+            blocks.append(str(values[()]))
+            return
+        room, place = self._now.take(values.shape, kind, self._segments)
+        self._segments = max(self._segments, place.segment + 1)
+        np.copyto(room, values)
+        blocks.append([self._rank, start, values.shape, *place])
+
+    def put_share(self, block: BlockData) -> None:
+        """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
+        if block.values.size or not volume(block.shape):
+            self.put(block)
+
+    def end(self) -> None:
+        """See `WriteEngine`. Waits while the queue is full, or drops the step."""
+        segments = [(each.number, each.fd, each.nbytes) for each in self._now.segments]
+        mine, self._gone = ((os.getpid(), segments, self._gone), self._layout), []
+        of_all = [mine] if self._comm is None else self._comm.gather(mine)
+        finished = None if of_all is None else self._send(of_all)
+        if self._comm is not None:
+            idle_barrier(self._comm)
+            finished = self._comm.bcast(finished)
+        if finished is None:
+            self._give_back(self._now)
+            return
+        self._held[self._sent] = self._now
+        self._sent += 1
+        for step in [step for step in self._held if step < finished]:
+            self._give_back(self._held.pop(step))
+
+    def close(self) -> None:
+        """See `WriteEngine`. Waits until the readers have finished all steps: their data are in this process."""
+        for reader in self._readers:
+            reader.send({"end": True})
+        self._wait_for_room(self._sent, 0)
+        if self._comm is not None:
+            idle_barrier(self._comm)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """See `WriteEngine`."""
+        for reader in self._readers:
+            reader.close()
+        self._readers = []
+        if self._rank == 0:
+            self._listener.close()
+        for memory in [self._now, *self._free, *self._held.values()]:
+            memory.free()
+        self._free, self._held = [], {}
+
+    def attribute(self, name: str, value: Array | list[str]) -> None:
+        """See `WriteEngine`."""
+        self._attributes[name] = to_json(value)
+
+    def _send(self, of_all: Sequence[Any]) -> int | None:
+        """Tell the readers where the step is, and wait for room. Returns how many steps all of them have finished;
+        None: the queue is full, and the step is dropped."""
+        self._take_answers(0.0)
+        if self._discards and self._sent - self._finished(self._sent) >= self._limit:
+            return None
+        variables: dict[str, list[Any]] = {}
+        for _, layout in of_all:
+            for name, (kind, shape, blocks) in layout.items():
+                variables.setdefault(name, [kind, shape, []])[2] += blocks
+        message = {"step": self._sent, "ranks": [memory for memory, _ in of_all], "variables": variables}
+        if self._attributes:
+            message["attributes"], self._attributes = self._attributes, {}
+        for reader in self._readers:
+            reader.send(message)
+        sent = self._sent + 1
+        self._wait_for_room(sent, self._limit or sent)
+        return self._finished(sent)
+
+    def _wait_for_room(self, sent: int, limit: int) -> None:
+        """Wait until at most so many of the steps that were sent are not finished."""
+        while sent - self._finished(sent) > limit:
+            self._take_answers(math.inf)
+
+    def _finished(self, sent: int) -> int:
+        """How many of the steps that were sent all readers have finished; all, where no reader is left."""
+        return min((self._done[reader] for reader in self._readers), default=sent)
+
+    def _take_answers(self, timeout_s: float) -> None:
+        """What the readers have finished since, after a wait for one that says something, or is gone."""
+        wait_for_any(self._readers, timeout_s)
+        for reader in [*self._readers]:
+            while (message := reader.take(0.0)) is not None:
+                self._done[reader] = message["done"]
+            if reader.closed:
+                reader.close()
+                self._readers.remove(reader)
+
+    def _give_back(self, memory: StepMemory) -> None:
+        self._gone += memory.clear(self._segments)
+        self._segments = max(self._segments, *(each.number + 1 for each in memory.segments), 0)
+        self._free.append(memory)
