@@ -48,7 +48,7 @@ demo-train: $(VENV)-train/ready  ## install PyTorch into .venv-train, run exampl
 # What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
 MEASURED := tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
 # Of the runs that are hurt those that wait for conditions share the machine.
-FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows
+FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows shared_memory_kills
 SHARED := $(FAULTS:%=tests/faults/test_%.py)
 HURT   := $(SHARED) tests/integration/test_resume.py tests/integration/test_chains.py
 ALONE  := $(filter-out $(SHARED),$(sort $(wildcard tests/faults/test_*.py)))

@@ -16,6 +16,7 @@ grow with the number of steps.
 BP5 writes into memory (/dev/shm, where there is one), by Put with Mode.Sync, as `adios2.Stream.write` does, and
 `workflow.stage` with arrays that it was not lent; "deferred" is Put with Mode.Deferred: then BP5 does not copy big
 arrays, and there is nothing to gain.
+"shm" is `via: shm`, by workflow.stage: one copy into common memory, one out of it; "shm, views" leaves out the second.
 Takes the Python that WF_MPI_PYTHON names, else this one; transports that its ADIOS2 lacks are left out.
 """
 
@@ -64,7 +65,9 @@ def write(settings: dict[str, Any]) -> None:
     if settings["api"] == "stage":
         from workflow import stage
 
-        with stage.open_writer(path=settings["path"], engine="SST", parameters=settings["parameters"]) as out:
+        with stage.open_writer(
+            path=settings["path"], engine=settings["engine"], parameters=settings["parameters"]
+        ) as out:
             for _ in range(settings["steps"]):
                 with out.step():
                     out.write("x", data, shape=tuple(box[0]), start=tuple(box[1]))
@@ -84,12 +87,11 @@ def read(settings: dict[str, Any]) -> list[float] | None:
     if settings["api"] == "stage":
         from workflow import stage
 
-        with stage.open_reader(
-            path=settings["path"], engine="SST", parameters=settings["parameters"], open_timeout_s=60
-        ) as data:
+        engine, parameters = settings["engine"], settings["parameters"]
+        with stage.open_reader(path=settings["path"], engine=engine, parameters=parameters, open_timeout_s=60) as data:
             for step in data:
                 share = step.shape("x")[0] // size
-                step.read("x", (share * rank,), (share,))
+                (step.view if settings["views"] else step.read)("x", (share * rank,), (share,))
                 ends.append(time.perf_counter())
     else:
         with adios2.Stream(*([io, settings["path"], "r"] + ([ranks] if ranks is not None else []))) as stream:
@@ -167,10 +169,19 @@ PROGRAMS: dict[str, streams.Program] = {"write": write, "read": read, "file": wr
 
 
 def stream_s(
-    shape: tuple[int, int], nbytes: int, transport: str, *, planned: bool = True, api: str = "raw", steps: int = 0
+    shape: tuple[int, int],
+    nbytes: int,
+    transport: str,
+    *,
+    planned: bool = True,
+    api: str = "raw",
+    steps: int = 0,
+    views: bool = False,
 ) -> float:
-    """Median seconds per step through SST: as the plan has it, or as ADIOS2 gives it by default."""
-    plan = streams.plan_of(PIPELINE % (shape[0], nbytes, STEPS, shape[1], "sst", f"transport: {transport}"))
+    """Median seconds per step through SST: as the plan has it, or as ADIOS2 gives it by default; by transport `shm`
+    through common memory."""
+    how = ("shm", "keep: false") if transport == "shm" else ("sst", f"transport: {transport}")
+    plan = streams.plan_of(PIPELINE % (shape[0], nbytes, STEPS, shape[1], *how))
     ends = [stage["ends"][0] for stage in plan["stages"]]
     env = [streams.told(stage) if planned else {} for stage in plan["stages"]]
     parameters = [end["parameters"] for end in ends]
@@ -180,7 +191,8 @@ def stream_s(
         # ADIOS2 has no shared-memory provider without being told
         parameters[1] = parameters[0] = {**parameters[0], **_interface(ends[0]["parameters"])}
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"engine": "SST", "path": f"{folder}/data", "bytes": nbytes, "steps": steps or _steps(), "api": api}
+        settings = {"path": f"{folder}/data", "bytes": nbytes, "steps": steps or _steps(), "api": api}
+        settings |= {"engine": ends[0]["engine"], "views": views}
         writer = streams.launch(__file__, "write", shape[0], {**settings, "parameters": parameters[0]}, env[0])
         reader = streams.launch(__file__, "read", shape[1], {**settings, "parameters": parameters[1]}, env[1])
         return streams.median(streams.results(reader, writer)[0])
@@ -246,6 +258,8 @@ def throughput(shape: tuple[int, int], size: str, nbytes: int) -> list[Row]:
     fastest = have[-1] if "ucx" not in have else "ucx"
     ours = f"{fastest} by workflow.stage"
     ways[ours] = lambda: stream_s(shape, nbytes, fastest, api="stage")
+    ways["shm"] = lambda: stream_s(shape, nbytes, "shm", api="stage")
+    ways["shm, views"] = lambda: stream_s(shape, nbytes, "shm", api="stage", views=True)
     if "mpi" in streams.planes():
         ways["plain MPI"] = lambda: messages_s(shape, nbytes)
         ways["plain MPI, copied"] = lambda: messages_s(shape, nbytes, copied=True)
@@ -262,6 +276,8 @@ def throughput(shape: tuple[int, int], size: str, nbytes: int) -> list[Row]:
     if "plain MPI" in found:
         rows.append(streams.against(f"{name}: {best} ÷ plain MPI", found[best], found["plain MPI"], 0.5))
         rows.append(streams.against(f"{name}: {best} ÷ plain MPI, copied", found[best], found["plain MPI, copied"]))
+        rows.append(streams.against(f"{name}: shm ÷ plain MPI", found["shm"], found["plain MPI"], 0.8))
+        rows.append(streams.against(f"{name}: shm ÷ plain MPI, copied", found["shm"], found["plain MPI, copied"], 1.3))
     rows.append(streams.against(f"{name}: {best} ÷ memcpy", found[best], found["memcpy"]))
     return rows
 

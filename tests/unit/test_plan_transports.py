@@ -255,6 +255,17 @@ streams:
 """
 
 
+def test_shared_memory_is_for_one_node_and_for_programs_of_workflow_stage(plan_of: Planner) -> None:
+    shared = ("streams.positions.via=shm",)
+    assert plan_of(sets=shared).stream("positions").engine == "SHM"
+    with pytest.raises(SpecError, match="SHM joins stages on one node, and count is on node 1, walk is on node 0"):
+        plan_of(sets=(*APART, *shared), site=FOUR_NODES)
+    own = CHAIN.replace("component: walker", "command: [walk], writes: {positions: {io: positions}}")
+    assert own != CHAIN
+    with pytest.raises(SpecError, match=r"programs that open their streams with workflow\.stage: not so for walk"):
+        plan_of(own, sets=shared)
+
+
 def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> None:
     plan = plan_of(OWN % ("", "", ""), site=site(ALL))
     assert plan.stream("field").transport is None

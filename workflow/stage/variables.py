@@ -55,12 +55,16 @@ class Info(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """One box of one variable to read; with `block`, the whole of that block of a local array."""
+    """One box of one variable to read; with `block`, the whole of that block of a local array.
+
+    `shared`: a read-only array in the memory of the engine will do, where it has one.
+    """
 
     name: str
     start: Shape
     extent: Shape
     block: int | None = None
+    shared: bool = False
 
 
 class BlockData(NamedTuple):

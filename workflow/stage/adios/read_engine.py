@@ -203,7 +203,7 @@ class AdiosReadEngine:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. From files all boxes are requested first: ADIOS2 then fetches them together."""
         found, deferred = [], self._adios2.Mode.Deferred
-        for name, start, extent, block in wanted:
+        for name, start, extent, block, _ in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
             if kind is None or (block is None and variable.ShapeID() == self._local):

@@ -304,7 +304,7 @@ def _begin(end: StreamEnd) -> float:
         if rank() == 0:
             text = f"this ADIOS2 is built without MPI, so rank 0 reads and writes for all {size()} ranks"
             print(f"note: {text}", file=sys.stderr)
-    process_metrics().opening(end.stream, end.side, waits=end.traits.over_network)
+    process_metrics().opening(end.stream, end.side, waits=end.traits.queued)
     return process_metrics().enter()
 
 

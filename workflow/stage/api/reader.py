@@ -63,7 +63,7 @@ class Reader:
         self._wait_s = self._io_s = 0.0
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
-        self._over_network = end.traits.over_network
+        self._is_queued = end.traits.queued
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -197,7 +197,7 @@ class Reader:
     def _wait(self, limit_s: float) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            if not self._over_network or limit_s <= _UNREPORTED_S:
+            if not self._is_queued or limit_s <= _UNREPORTED_S:
                 return self._engine.begin(limit_s)
             status = self._engine.begin(_UNREPORTED_S)
             if status is StepStatus.LATE:

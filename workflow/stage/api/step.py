@@ -78,6 +78,14 @@ class Step:
         """
         return self._read([selection(name, self.info(name).shape, start, count)])[0]
 
+    def view(self, name: str, start: Any = None, count: Any = None) -> Array:
+        """Read as `read` does, but without a copy where the box is in memory that the writer shares (`via: shm`).
+
+        That is so for a box within the block of one writing rank. The array is then read-only, and holds the values
+        until the step ends: keep a copy of what is needed later. Otherwise it is a new one. Raises what `read` raises.
+        """
+        return self._read([selection(name, self.info(name).shape, start, count)._replace(shared=True)])[0]
+
     def read_many(self, wanted: Iterable[str] | Mapping[str, StartAndCount | None]) -> dict[str, Array]:
         """Read several variables together, which is faster than reading them one by one.
 

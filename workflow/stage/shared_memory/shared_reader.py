@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Block
+from workflow.distribution.boxes import Block, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
+from workflow.stage.adios.serial_gather import together
 from workflow.stage.ranks import own_communicator, size
 from workflow.stage.shared_memory.attribute_values import from_json
 from workflow.stage.shared_memory.reader_sockets import connect
@@ -28,7 +30,9 @@ class SharedMemoryReadEngine:
         self._counter = ByteCounter(self._comm)
         self._memory = MappedMemory(end.stream)
         contact = Path(end.path + end.traits.contact_suffix)
-        self._writer = connect(end.stream, contact, settings.current().stage, size())
+        # Ranks of a program that no run has started have no other name in common.
+        reader = settings.current().stage or together(lambda: secrets.token_hex(8))
+        self._writer = connect(end.stream, contact, reader, size())
         self._next: Any = None  # the message that has come
         self._steps = 0
         self._variables: dict[str, Any] = {}
@@ -109,15 +113,26 @@ class SharedMemoryReadEngine:
         kind, _, blocks = self._variables[wanted.name]
         if kind == "string":
             return np.array(blocks[-1])
-        values = fresh_array(wanted.extent, kind)
-        for rank, start, extent, segment, offset in blocks:
-            lower = [max(a, b) for a, b in zip(start, wanted.start, strict=True)]
-            upper = [min(a + n, b + m) for a, n, b, m in zip(start, extent, wanted.start, wanted.extent, strict=True)]
-            if any(low >= high for low, high in zip(lower, upper, strict=True)):
-                continue
-            source = self._memory.array(self._pids[rank], PlaceInSegment(segment, offset), tuple(extent), kind)
-            there = tuple(slice(low - a, high - a) for low, high, a in zip(lower, upper, start, strict=True))
-            here = tuple(slice(low - b, high - b) for low, high, b in zip(lower, upper, wanted.start, strict=True))
-            values[here] = source[there]
-        self._counter.add(values.nbytes)
-        return values
+        parts = [part for block in blocks if (part := self._part(wanted, kind, block)) is not None]
+        whole = next((values for box, values in parts if values.shape == wanted.extent), None)
+        self._counter.add(np.dtype(kind).itemsize * volume(wanted.extent))
+        if wanted.shared and whole is not None:
+            return whole
+        found = fresh_array(wanted.extent, kind)
+        for box, values in parts:
+            found[box] = values
+        return found
+
+    def _part(self, wanted: Selection, kind: str, block: Sequence[Any]) -> tuple[tuple[slice, ...], Array] | None:
+        """What a block has of a box: where in the box it is, and the values, read-only; None: nothing."""
+        rank, start, extent, segment, offset = block
+        lower = [max(*each) for each in zip(start, wanted.start, strict=True)]
+        upper = [min(a + n, b + m) for a, n, b, m in zip(start, extent, wanted.start, wanted.extent, strict=True)]
+        if any(low >= high for low, high in zip(lower, upper, strict=True)):
+            return None
+        values = self._memory.array(self._pids[rank], PlaceInSegment(segment, offset), tuple(extent), kind)
+        in_block, in_box = (
+            tuple(slice(low - first, high - first) for low, high, first in zip(lower, upper, begin, strict=True))
+            for begin in (start, wanted.start)
+        )
+        return in_box, values[in_block]
