@@ -192,6 +192,39 @@ streams:
     assert (done.folder / "stages/look/stdout.log").read_text() == "5 steps\n"
 
 
+@pytest.mark.parametrize("via", ["shm", "sst", "bp5"])
+def test_what_is_put_into_a_buffer_arrives(via: str, tmp_path: Path) -> None:
+    (tmp_path / "make.py").write_text(
+        "import numpy as np\nfrom workflow import stage\n"
+        "rank, ranks = stage.rank(), stage.size()\n"
+        "with stage.open_writer('data') as out:\n"
+        "    for number in range(4):\n"
+        "        with out.step():\n"
+        "            part = out.buffer('part', (2, 3), np.float32, shape=(2 * ranks, 3), start=(2 * rank, 0))\n"
+        "            part[...] = 10 * number + rank\n"
+        "            out.write('beside', np.full(1000 * number, number))\n"
+        "            out.buffer('sum', ())[...] = part.sum()\n"
+        "            out.buffer('last', (5,))[...] = number\n"
+    )
+    text = f"""
+stages:
+  make: {{command: ["${{{{ wf.python }}}}", "{tmp_path}/make.py"], ranks: 2, writes: {{data: {{}}}}}}
+  keep: {{component: archive, with: {{path: out.bp}}}}
+streams:
+  data: {{from: make, to: keep, via: {via}}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    with stage.open_reader(path=done.folder / "out.bp") as steps:
+        for step in steps:
+            rows = 10 * step.index + np.repeat([0, 1], 2)
+            np.testing.assert_array_equal(step.read("part"), np.repeat(rows[:, None], 3, axis=1).astype("float32"))
+            np.testing.assert_array_equal(step.read("beside"), np.full(1000 * step.index, step.index))
+            np.testing.assert_array_equal(step.read("last"), np.full(5, step.index))
+            assert step.read("sum") == 60 * step.index
+        assert steps.steps == 4
+
+
 def test_without_room_the_writer_says_so(tmp_path: Path) -> None:
     program = (
         "import resource, signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"

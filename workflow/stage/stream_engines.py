@@ -17,8 +17,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from workflow.distribution.boxes import Shape
 from workflow.stage.variables import Array, BlockData, BlockTable, Info, Selection
 
 
@@ -91,6 +92,14 @@ class WriteEngine(Protocol):
 
     def attribute(self, name: str, value: Array | list[str]) -> None:
         """Define an attribute, or give it a new value, from this step on."""
+
+
+@runtime_checkable
+class GivesRoom(Protocol):
+    """A write engine whose memory programs may fill themselves."""
+
+    def room(self, shape: Shape, kind: str) -> Array:
+        """Memory of this step. What is put there need not be copied."""
 
 
 class ByteCounter:

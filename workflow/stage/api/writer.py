@@ -16,10 +16,10 @@ from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator, rank
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
-from workflow.stage.stream_engines import WriteEngine
+from workflow.stage.stream_engines import GivesRoom, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.uncaught_errors import note_early_exit
-from workflow.stage.variables import Array, BlockData, Info, check_contract, to_array, unit_of
+from workflow.stage.variables import Array, BlockData, Info, check_contract, fresh_array, to_array, unit_of
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, Sampler
@@ -42,6 +42,7 @@ class Writer:
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
+        self._buffers: list[tuple[str, Array, Any, Any]] = []  # to be written at the end of the step
         self._attributes: dict[str, Array | list[str]] = {}
         self._units = dict(end.units)  # those that are not in the data yet
         self._metrics = process_metrics()
@@ -118,6 +119,27 @@ class Writer:
             self._sampler.take(block, self._operators.of(block), self.steps)
         self._io_s += self._metrics.leave() - begin
 
+    def buffer(self, name: str, count: Any, dtype: Any = np.float64, shape: Any = None, start: Any = None) -> Array:
+        """An uninitialised array of shape `count`, which is written as variable `name` when the step ends.
+
+        Fill it inside the step, and do not use it later. With `via: shm` it is the memory that the readers see: the
+        step is not copied. `shape` and `start` are those of `write`, which raises what is wrong with them when the step
+        ends. Raises StageError outside a step, TypeError for types that ADIOS2 does not have.
+
+        >>> with out.step():
+        ...     field = out.buffer("V", (nz, ny, nx))
+        ...     np.add(old, change, out=field)
+        """
+        if not self._inside:
+            raise StageError(f"stream {self.name}: {name!r} must be written inside `with writer.step():`")
+        _, kind = to_array(name, np.empty(0, dtype))
+        if isinstance(engine := self._engine, GivesRoom) and not self.is_suppressing:
+            room = engine.room(tuple(count), kind)
+        else:
+            room = fresh_array(tuple(count), kind)
+        self._buffers.append((name, room, shape, start))
+        return room
+
     def __enter__(self) -> Writer:
         return self
 
@@ -161,6 +183,9 @@ class Writer:
 
     def end_step(self) -> None:
         """What leaving `step()` does."""
+        buffers, self._buffers = self._buffers, []
+        for name, room, shape, start in buffers:
+            self.write(name, room, shape, start, lend=True)
         self._inside = False
         if self.is_suppressing:
             self.steps += 1

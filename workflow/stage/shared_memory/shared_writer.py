@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import volume
+from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks import idle_barrier, own_communicator
 from workflow.stage.shared_memory.attribute_values import to_json
 from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
-from workflow.stage.shared_memory.step_memory import StepMemory
+from workflow.stage.shared_memory.step_memory import PlaceInSegment, StepMemory
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array, BlockData
 
@@ -39,6 +39,8 @@ class SharedMemoryWriteEngine:
         self._segments = 0  # how many there have been
         self._kinds: dict[str, tuple[str, int]] = {}
         self._layout: dict[str, list[Any]] = {}
+        self._rooms: dict[int, PlaceInSegment] = {}  # address of an array in the memory of this step → its place
+        self._last = PlaceInSegment(0, 0)
         self._attributes: dict[str, Any] = {}  # those that readers do not know yet
         self._sent = 0  # how many steps
         self._gone: list[int] = []  # segments that readers may forget
@@ -53,7 +55,7 @@ class SharedMemoryWriteEngine:
 
     def begin(self) -> None:
         """See `WriteEngine`."""
-        self._layout = {}
+        self._layout, self._rooms = {}, {}
         self._now = self._free.pop() if self._free else StepMemory()
 
     def put(self, block: BlockData) -> None:
@@ -68,10 +70,18 @@ class SharedMemoryWriteEngine:
         if kind == "string":
             blocks.append(str(values[()]))
             return
-        room, place = self._now.take(values.shape, kind, self._segments)
-        self._segments = max(self._segments, place.segment + 1)
-        np.copyto(room, values)
+        place = self._rooms.get(_address(values))
+        if place is None:
+            np.copyto(self.room(values.shape, kind), values)
+            place = self._last
         blocks.append([self._rank, start, values.shape, *place])
+
+    def room(self, shape: Shape, kind: str) -> Array:
+        """See `GivesRoom`."""
+        room, self._last = self._now.take(shape, kind, self._segments)
+        self._segments = max(self._segments, self._last.segment + 1)
+        self._rooms[_address(room)] = self._last
+        return room
 
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
@@ -161,3 +171,7 @@ class SharedMemoryWriteEngine:
         self._gone += memory.clear(self._segments)
         self._segments = max(self._segments, *(each.number + 1 for each in memory.segments), 0)
         self._free.append(memory)
+
+
+def _address(values: Array) -> int:
+    return int(values.__array_interface__["data"][0])
