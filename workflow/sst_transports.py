@@ -25,6 +25,8 @@ class SstTransport(NamedTuple):
     """What ADIOS2 must be built with, for messages."""
     linked: str = ""
     """The library that ADIOS2's own links when it has the transport; empty: every ADIOS2 has it."""
+    package: str = ""
+    """Debian's package of it, where `make adios2-mpi` takes it only if it finds that."""
     spellings: tuple[str, ...] = ()
     """Other values of `DataTransport` that stand for it, in lower case."""
     opens_alone: bool = True
@@ -41,12 +43,12 @@ TRANSPORTS: dict[Transport, SstTransport] = {
     for each in (
         SstTransport("tcp", "WAN", "evpath", "sockets", spellings=("evpath",)),
         SstTransport(
-            "rdma", "RDMA", "rdma", "libfabric", linked="libfabric", spellings=("ib", "fabric"),
-            needs_fabric=True,
+            "rdma", "RDMA", "rdma", "libfabric", linked="libfabric", package="libfabric-dev",
+            spellings=("ib", "fabric"), needs_fabric=True,
             # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
             probe_environment=(("FABRIC_IFACE", SHM_PROVIDER),),
         ),
-        SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp", needs_fabric=True),
+        SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp", package="libucx-dev", needs_fabric=True),
         SstTransport("mpi", "MPI", "mpi", "MPI", linked="libmpi", opens_alone=False),
     )
 }  # fmt: skip

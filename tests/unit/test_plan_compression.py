@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from typing import get_args
 
 import pytest
 
 from tests.support.planner import SITE, Planner, end_of
+from workflow.calibration.compressor_measurement import COMPRESSORS
 from workflow.errors import SpecError
-from workflow.operators import refusal
+from workflow.operators import OPERATORS, Operator, refusal
 from workflow.report.show.plan_tables import end_table
+from workflow.spec.models.stage_policies import Compressor
 
 COMPONENT = """
 stages:
@@ -128,3 +131,10 @@ def test_what_is_not_known_is_mentioned(plan_of: Planner) -> None:
 )  # fmt: skip
 def test_what_operators_can_do(operator: str, kind: str | None, dimensions: int | None, can: bool) -> None:
     assert (refusal(operator, kind, dimensions) == "") == can
+
+
+def test_each_operator_of_the_table_can_be_named_set_and_measured() -> None:
+    """A new one is an entry of the table: what else it needs is missed here."""
+    assert get_args(Operator) == tuple(OPERATORS), "what a site's file can name"
+    assert Compressor.model_fields.keys() - {"bound"} == OPERATORS.keys()
+    assert {name.split()[0] for name in COMPRESSORS} == OPERATORS.keys()

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.operators import OPERATORS
 from workflow.site import this_machine
 from workflow.site.adios2_library import Links, adios2_planes, adios2_random_ids, read_links
 from workflow.site.load_site import load_site
@@ -25,7 +24,6 @@ from workflow.site.this_machine import (
     peer_memory,
     rdma_fabric,
 )
-from workflow.stage.adios import probe
 
 ROOT = Path(__file__).parents[2]
 
@@ -231,10 +229,6 @@ def test_memory_is_what_the_cgroups_leave(
     monkeypatch.setattr(this_machine, "_CGROUPS", tmp_path / "tree")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert memory_bytes() == (total if found is None else found)
-
-
-def test_the_probe_names_the_operators_that_a_site_accepts() -> None:
-    assert tuple(probe.OPERATORS) == OPERATORS
 
 
 @pytest.mark.parametrize(

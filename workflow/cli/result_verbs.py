@@ -10,7 +10,7 @@ import click
 
 from workflow.cli.completion import complete_run, complete_stage
 from workflow.cli.options import json_option, run_argument, wide_option
-from workflow.compare import DEFAULT_TOLERANCE
+from workflow.compare.tolerance import DEFAULT_TOLERANCE
 from workflow.errors import RunError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workflow.compare import DEFAULT_TOLERANCE
 from workflow.compare.comparison import Comparison, Difference, FileComparison
+from workflow.compare.tolerance import DEFAULT_TOLERANCE, check_tolerance
 from workflow.data_files.read_steps import DataStep, VariableKind, boxes, find_data, is_data, open_data
 from workflow.data_files.reading_process import HINT as DAMAGED
 from workflow.data_files.reading_process import ReadingProcess
@@ -42,8 +42,7 @@ def compare_runs(
         WfError: these are not two runs or two files, or numpy or adios2 is missing.
         RunError: one of two files cannot be read. In runs that is noted, and the other files are compared.
     """
-    if not 0.0 <= tolerance < 1.0:
-        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1", "for example 1e-6")
+    check_tolerance(tolerance)
     a, b = Path(a), Path(b)
     one, other = _side(a), _side(b)
     files_a, files_b = _files(one), _files(other)

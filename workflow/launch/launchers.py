@@ -37,7 +37,7 @@ DIRECT, DEFAULT = "none", "mpiexec"
 LAUNCHERS: MutableMapping[str, Launcher] = _Launchers(
     {
         DIRECT: Launcher(_program_line, executable=""),
-        "mpiexec": "mpiexec",
+        "mpiexec": "mpich",
         "pals": "pals",
         "openmpi": "openmpi",
         "srun": "srun",

@@ -53,16 +53,9 @@ from workflow.run.verdict.failed_stages import (
     may_be_ignored,
     tolerated_failures,
 )
-from workflow.run.verdict.failure_checks import (
-    RunFailure,
-    failure_by_deadline,
-    failure_by_deadlock,
-    failure_by_loss,
-    failure_reported,
-    first_open_limit,
-    opening_stages,
-)
+from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
 from workflow.run.verdict.failure_origin import blame, evidence_s
+from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, opening_stages
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move

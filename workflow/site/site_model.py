@@ -19,6 +19,7 @@ from workflow.core_set import format_cores, parse_cores
 from workflow.errors import Problem
 from workflow.formatting import plural
 from workflow.launch.launchers import DEFAULT, known_launcher
+from workflow.operators import Operator
 from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.units import Size, Spec
@@ -60,7 +61,6 @@ class Nic(Spec):
 
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
-Operator = Literal["blosc", "bzip2", "zfp"]
 # More than any machine has: a plan takes time in proportion to them.
 Nodes = Annotated[int, Field(ge=1, le=10_000_000)]
 CoresOfNode = Annotated[int, Field(ge=1, le=100_000)]

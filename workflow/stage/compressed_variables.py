@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
-from workflow.operators import EVERY, LOSSY, built_into, refusal
+from workflow.operators import CRASH_ON_EMPTY, EVERY, IN_WORDS, LOSSY, built_into, refusal
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import SAMPLES, Array, BlockData, Selection
 
@@ -55,10 +55,11 @@ class Operators:
         return own if own is not None or every is None or refusal(every.type, block.type, dimensions) else every
 
     def check_block(self, operator: VariableOperator, block: BlockData) -> None:
-        """Raise StageError for zfp and an array without elements: ADIOS2 (2.12.1) would crash with a bus error."""
-        if operator.type == "zfp" and not volume(block.shape):
+        """Raise StageError for an array without elements, where its operator would end the process."""
+        if operator.type in CRASH_ON_EMPTY and not volume(block.shape):
             raise StageError(
-                f"{block.name} has no elements in this step, and zfp cannot compress empty arrays; use blosc for it"
+                f"{block.name} has no elements in this step, and {operator.type} cannot compress empty arrays; "
+                "use blosc for it"
             )
 
     def check_built(self) -> None:
@@ -69,7 +70,7 @@ class Operators:
                 has = f"it has {', '.join(built)}" if built else "it has no operators"
                 raise StageError(
                     f"stream {self._stream}: this ADIOS2 is built without {each.type} ({has}); `make adios2-mpi` "
-                    "builds one with blosc, bzip2 and zfp, then run `.venv-mpi/bin/wf`"
+                    f"builds one with {IN_WORDS}, then run `.venv-mpi/bin/wf`"
                 )
 
 

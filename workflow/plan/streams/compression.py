@@ -1,14 +1,14 @@
 """`output.compression` of a stage → the operators of each stream that it writes. Pure.
 
-What each operator can do: workflow.operators. Their parameters: source/adios2/operator/compress/Compress*.cpp of
-ADIOS2 2.12.1. ADIOS2 aborts the process that names an operator which it was not built with, so that is refused here.
+What each operator can do: workflow.operators. Their parameters: workflow.spec.models.stage_policies. ADIOS2 aborts the
+process that names an operator which it was not built with, so that is refused here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from workflow.operators import EVERY, LOSSY, refusal
+from workflow.operators import EVERY, IN_WORDS, LOSSY, refusal
 from workflow.plan.plan_model import OperatorPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.transports import better_adios2
@@ -20,8 +20,6 @@ from workflow.spec.models.pipeline import TypeAndShape
 from workflow.spec.models.stage_policies import OPENPMD, Compressor
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
-
-_SHUFFLES = {"none": "BLOSC_NOSHUFFLE", "shuffle": "BLOSC_SHUFFLE", "bitshuffle": "BLOSC_BITSHUFFLE"}
 
 
 def decide_operators(
@@ -60,20 +58,9 @@ def decide_operators(
 
 def to_operator(compressor: Compressor) -> OperatorPlan:
     """The operator as ADIOS2 takes it."""
-    parameters: dict[str, str] = {}
-    bound = 0.0
-    if compressor.blosc is not None:
-        each = compressor.blosc
-        parameters = {
-            "compressor": each.codec, "clevel": str(each.level),
-            "doshuffle": _SHUFFLES[each.shuffle], "nthreads": str(each.threads),
-        }  # fmt: skip
-    elif compressor.zfp is not None:
-        bound = compressor.zfp.accuracy if compressor.bound is None else compressor.bound
-        parameters = {"accuracy": f"{compressor.zfp.accuracy:.12g}"}
-    elif compressor.bzip2 is not None:
-        parameters = {"blockSize100k": str(compressor.bzip2.level)}
-    return OperatorPlan(type=compressor.operator, parameters=parameters, bound=bound)
+    settings = compressor.settings
+    bound = settings.largest_error if compressor.bound is None else compressor.bound
+    return OperatorPlan(type=compressor.operator, parameters=settings.parameters, bound=bound)
 
 
 def check_names(stage: DeclaredStage, ports: Iterable[StagePort], problems: Problems) -> None:
@@ -103,7 +90,7 @@ def _check_built(stage: DeclaredStage, wanted: Iterable[Compressor], key: str, s
             notes.problems.add(
                 key,
                 f"the ADIOS2 of stage {stage.name} is built without {operator}: {has}",
-                f"{better_adios2(site, [operator], 'blosc, bzip2 and zfp')}; or use another operator",
+                f"{better_adios2(site, [operator], IN_WORDS)}; or use another operator",
             )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from workflow.engines import DEFAULT_VIA
 from workflow.launch.launchers import LAUNCHERS
+from workflow.operators import OPERATORS
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
@@ -26,7 +27,10 @@ from workflow.sst_transports import SHM_PROVIDER, TRANSPORTS, Transport, transpo
 
 BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
 # What `make adios2-mpi` takes only where it finds it: our word → Debian's package.
-_PACKAGES = {"ucx": "libucx-dev", "rdma": "libfabric-dev", "zfp": "libzfp-dev", "bzip2": "libbz2-dev"}
+_PACKAGES: dict[str, str] = {
+    **{each.name: each.package for each in TRANSPORTS.values() if each.package},
+    **{each.name: each.package for each in OPERATORS.values() if each.package},
+}
 MEASURED = "measured: docs/benchmarks.md"
 
 

@@ -11,7 +11,8 @@ from workflow.launch.host_lists import short_host
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.processes.kernel_oom_kills import MemoryFacts
-from workflow.run.state.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+from workflow.run.state.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+from workflow.run.state.node_loss import NODE_LOST_S
 
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
 SILENT_S = 2.5 * LINE_S

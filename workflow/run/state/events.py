@@ -18,8 +18,6 @@ Fault = Literal["misdirected", "unreachable"]
 
 # Of `events.jsonl`, stated by its first event.
 EVENTS_VERSION = 3
-# A node is lost that has given no sign of life for so long.
-NODE_LOST_S = 10.0
 
 
 @dataclass(frozen=True)

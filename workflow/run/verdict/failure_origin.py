@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.run.state.events import NODE_LOST_S
+from workflow.run.state.node_loss import NODE_LOST_S
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
 from workflow.run.verdict.failed_stages import tolerated_failures

@@ -138,7 +138,24 @@ def _word(value: Any) -> Any:
 AggregationPolicy = Annotated[Aggregation, BeforeValidator(_word), OrShort({"const": "auto"})]
 
 
-class Blosc(Spec):
+class OperatorSettings(Spec):
+    """The settings of an operator. As ADIOS2 takes them: source/adios2/operator/compress/Compress*.cpp (2.12.1)."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """ADIOS2's parameters."""
+        raise NotImplementedError
+
+    @property
+    def largest_error(self) -> float:
+        """The largest absolute error of a value that they allow; 0: none, it is lossless."""
+        return 0.0
+
+
+_SHUFFLES = {"none": "BLOSC_NOSHUFFLE", "shuffle": "BLOSC_SHUFFLE", "bitshuffle": "BLOSC_BITSHUFFLE"}
+
+
+class Blosc(OperatorSettings):
     """C-Blosc2: lossless, fast."""
 
     codec: Literal["blosclz", "lz4", "lz4hc", "zlib", "zstd"] = Field(
@@ -151,17 +168,40 @@ class Blosc(Spec):
     )
     threads: int = Field(1, ge=1, description="threads of each rank; more than one needs spare cores")
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """ADIOS2's parameters."""
+        return {
+            "compressor": self.codec, "clevel": str(self.level),
+            "doshuffle": _SHUFFLES[self.shuffle], "nthreads": str(self.threads),
+        }  # fmt: skip
 
-class Zfp(Spec):
+
+class Zfp(OperatorSettings):
     """zfp: lossy, for floating point."""
 
     accuracy: float = Field(gt=0, description="largest absolute error of a value", examples=[1e-3])
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """ADIOS2's parameters."""
+        return {"accuracy": f"{self.accuracy:.12g}"}
 
-class Bzip2(Spec):
+    @property
+    def largest_error(self) -> float:
+        """The accuracy."""
+        return self.accuracy
+
+
+class Bzip2(OperatorSettings):
     """bzip2: lossless, small and slow; fails on data that it cannot make smaller."""
 
     level: int = Field(9, ge=1, le=9, description="9: smallest, most memory")
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """ADIOS2's parameters."""
+        return {"blockSize100k": str(self.level)}
 
 
 class Compressor(Spec):
@@ -180,6 +220,12 @@ class Compressor(Spec):
     def operator(self) -> str:
         """ADIOS2's name of it."""
         return next(name for name in OPERATORS if getattr(self, name) is not None)
+
+    @property
+    def settings(self) -> OperatorSettings:
+        """What was written of it."""
+        settings: OperatorSettings = getattr(self, self.operator)
+        return settings
 
     @model_validator(mode="after")
     def _one_operator(self) -> Compressor:

@@ -12,14 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+from workflow.operators import OPERATORS, OperatorTraits
 from workflow.sst_transports import TRANSPORTS, SstTransport
 
-# Those that `output: {compression: …}` and `operators:` of a site's file can name (workflow.operators).
-OPERATORS: dict[str, dict[str, str]] = {
-    "blosc": {},
-    "bzip2": {},
-    "zfp": {"accuracy": "1e-3"},
-}
 TIMEOUT_S = 30
 
 _OPEN = """
@@ -55,7 +50,7 @@ def main() -> None:
         "version": adios2.__version__,
         "mpi": bool(adios2.is_built_with_mpi),
         "planes": [each.name for each in TRANSPORTS.values() if each.opens_alone and _plane_works(each)],
-        "operators": [name for name, parameters in OPERATORS.items() if _operator_works(name, parameters)],
+        "operators": [each.name for each in OPERATORS.values() if _operator_works(each)],
     }
     print(json.dumps(answers))
 
@@ -67,9 +62,10 @@ def _plane_works(transport: SstTransport) -> bool:
     return answer is not None and f'Selecting DataPlane "{transport.plane}"' in answer.stderr and answer.returncode == 0
 
 
-def _operator_works(name: str, parameters: dict[str, str]) -> bool:
+def _operator_works(operator: OperatorTraits) -> bool:
+    parameters = json.dumps(dict(operator.probe_parameters))
     with tempfile.TemporaryDirectory() as folder:
-        answer = _ask(_OPERATE, name, json.dumps(parameters), f"{folder}/probe.bp", env=dict(os.environ))
+        answer = _ask(_OPERATE, operator.name, parameters, f"{folder}/probe.bp", env=dict(os.environ))
     return answer is not None and answer.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""MPICH's mpiexec (hydra), as of MPICH 4.2. Options: `mpiexec -help`, `mpiexec -bind-to -help`."""
+"""MPICH's mpiexec (hydra), as of MPICH 4.2: `launcher: mpiexec`. Options: `mpiexec -help`, `mpiexec -bind-to -help`."""
 
 from __future__ import annotations
 
