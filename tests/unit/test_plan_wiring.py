@@ -217,7 +217,7 @@ profiles:
         ("hdf5", "strategy: binpacking", "it is not recorded which rank wrote what"),
         ("hdf5", "coupling: live", "HDF5 cannot be read while it is written: the reader starts when the writer"),
         ("sst", "coupling: after", "SST moves steps from memory to memory, and nothing is left for a reader"),
-        ("bp5", "parameters: {QueueLimit: 2}", "BP5 has no such parameter; it belongs to SST"),
+        ("bp5", "parameters: {QueueLimit: 2}", "BP5 has no such parameter; it belongs to SHM and SST"),
         ("hdf5", "parameters: {ControlModule: epoll}", "HDF5 has no such parameter; it belongs to SST"),
         ("sst", "parameters: {BufferChunkSize: 16 MB}", "SST has no such parameter; it belongs to BP5"),
     ],
