@@ -73,7 +73,7 @@ reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which t
 # Of the tables of runs that go on: docs/reliability.md.
 reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt and go on, and write docs/reliability.md
 	rm -f build/reliability.jsonl
-	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --numprocesses 2 $(SHARED)
+	WF_RELIABILITY=build/reliability.jsonl $(PARTS) $(BIN)/python -m pytest -q -m reliability --timeout 3600 --numprocesses 2 $(SHARED)
 	$(BIN)/python tools/reliability_page.py build/reliability.jsonl docs/reliability.md
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
