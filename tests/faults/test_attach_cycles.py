@@ -68,8 +68,8 @@ stages:
 streams:
   data: {{from: sim, to: look, attachable: true}}
 """
-# Python and the streams start within about half a second: long enough to be open, and to read for a while.
-LONGEST_S = 1.2
+# So many times the start of one that nothing disturbs: half of them are open by then, and read for a while.
+LONGEST = 2.5
 STOPPED_S = 0.5
 AGAIN_S = 30.0
 
@@ -85,12 +85,16 @@ def test_whatever_joins_and_goes_the_run_loses_nothing(cycles: int, tmp_path: Pa
     spool = run_dir / "streams/data-spool.bp/md.idx"
     wait_until(lambda: run.poll() is not None or (spool.exists() and spool.stat().st_size > 200), "steps are kept")
     dice, counts, joined = random.Random(cycles), dict[str, int](), 0
+    argv = ["-m", "workflow.cli", "attach", str(run_dir), "--component", "null", "--to", "data", "-q"]
+    argv += ["--set", "oversubscribe=true", "--name"]
+    begin, undisturbed = time.monotonic(), start(tmp_path, *argv, "first")
+    wait_until(lambda: has_opened(run_dir / "attached/first"), "a stage that nothing disturbs has joined")
+    longest_s = LONGEST * (time.monotonic() - begin)
+    hit(undisturbed, "detach", alone=False)
     for number in range(cycles):
-        how, alone, after_s = dice.choice(["detach", "kill", "stop"]), dice.random() < 0.5, dice.random() * LONGEST_S
+        how, alone, after_s = dice.choice(["detach", "kill", "stop"]), dice.random() < 0.5, dice.random() * longest_s
         counts[how] = counts.get(how, 0) + 1
-        argv = ["-m", "workflow.cli", "attach", str(run_dir), "--component", "null", "--to", "data", "-q"]
-        more = ["--name", f"n{number}", "--set", "oversubscribe=true"]
-        process = start(tmp_path, *(["read.py", str(run_dir)] if alone else [*argv, *more]))
+        process = start(tmp_path, *(["read.py", str(run_dir)] if alone else [*argv, f"n{number}"]))
         time.sleep(after_s)  # the moment at which it is hit
         assert process.poll() is None, process.communicate()[0]
         said = hit(process, how, alone=alone)
