@@ -48,8 +48,8 @@ def run_cycle(cycle: Cycle, folder: Path) -> int:
     """Run it. Returns how many steps the reader had begun that was hurt. The writer and the other reader have to end in
     order, with all steps."""
     path, seen = folder / f"stream{cycle.number}", folder / f"seen{cycle.number}"
-    writer = _fork(lambda: _write(path))
-    good, hurt = _fork(lambda: _read(path, "good", None)), _fork(lambda: _read(path, "hurt", seen))
+    writer = forked(lambda: _write(path))
+    good, hurt = forked(lambda: _read(path, "good", None)), forked(lambda: _read(path, "hurt", seen))
     time.sleep(cycle.after_s)  # the moment of the fault, not a condition
     if cycle.stopped_s is not None:
         os.kill(hurt, signal.SIGSTOP)
@@ -71,7 +71,8 @@ def run_cycle(cycle: Cycle, folder: Path) -> int:
     return len(seen.read_bytes()) if seen.exists() else 0
 
 
-def _fork(program: Callable[[], None]) -> int:
+def forked(program: Callable[[], None]) -> int:
+    """The process of this program, whose exit code says whether it has raised an exception."""
     pid = os.fork()
     if not pid:
         try:
@@ -98,7 +99,7 @@ def _write(path: Path) -> None:
 
 
 def _read(path: Path, name: str, seen: Path | None) -> None:
-    settings.current = lambda: StageSettings(stage=name)
+    settings.current = lambda: StageSettings(stage=name)  # a run would tell the two apart
     with stage.open_reader(path=path, engine="SHM") as steps:
         for step in steps:
             if seen is not None:

@@ -266,6 +266,24 @@ def test_shared_memory_is_for_one_node_and_for_programs_of_workflow_stage(plan_o
         plan_of(own, sets=shared)
 
 
+def test_large_steps_by_tcp_on_one_node_are_mentioned(plan_of: Planner) -> None:
+    def advice(
+        *sets: str, text: str = CHAIN, where: Site = SITE, planes: tuple[Transport, ...] = ("tcp",)
+    ) -> list[str]:
+        plan = plan_of(text, sets=sets, site=site([*planes], where))
+        return [line for line in plan.advice if "shared memory" in line]
+
+    large = "streams.positions.step_size=2 MB"
+    assert advice(large) == [
+        "stream positions: its ends are on one node, and this ADIOS2 has only TCP there; "
+        "`--set streams.positions.via=shm` moves its steps, 2.00 MB each, by shared memory"
+    ]
+    assert advice("streams.positions.step_size=2 kB") == advice(large, planes=("tcp", "ucx")) == []
+    assert advice(large, *APART, where=FOUR_NODES) == advice(large, "streams.positions.transport=tcp") == []
+    own = CHAIN.replace("component: walker", "command: [walk], writes: {positions: {io: positions}}")
+    assert advice(large, text=own) == []
+
+
 def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> None:
     plan = plan_of(OWN % ("", "", ""), site=site(ALL))
     assert plan.stream("field").transport is None

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+# What its name ends in.
+ABSENT = ".absent"
+
 
 def absent_file(contact: Path) -> Path:
     """Where it is noted."""
-    return contact.with_name(f"{contact.name}.absent")
+    return contact.with_name(contact.name + ABSENT)
 
 
 def note_absent(contact: Path, reader: str) -> None:

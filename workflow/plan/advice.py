@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workflow.formatting import size
-from workflow.plan.placement.nodes import node_count
+from workflow.plan.placement.nodes import node_count, share_one_node
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -84,8 +84,7 @@ def _on_one_node(
 ) -> None:
     """TCP within a node, because this ADIOS2 has nothing better: `workflow.stage` has."""
     names = [stream.writer, *stream.readers]
-    nodes = {node for name in names for node in stages[name].placement.nodes}
-    one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
+    one_node = share_one_node(stages[name].placement for name in names)
     large = stream.step_size is not None and stream.step_size >= MUCH_FOR_TCP
     is_chosen = stream.transport == "tcp" and stream.fallback
     if is_chosen and one_node and large and all(declared[name].spec.uses_stage for name in names):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.engines import CONTACT_SUFFIXES
+from workflow.formats.absent_readers import ABSENT
 from workflow.formats.bp_index import deactivate
 from workflow.formats.node_folder import links, remove_here
 from workflow.formats.step_files import is_numbered, newest_step_file
@@ -46,7 +47,7 @@ def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
     places = {run_dir / "streams"} | {Path(end.path).parent for stage in plan.stages for end in stage.ends}
     inside = [place for place in places if place.is_relative_to(run_dir / "streams")]
     return sorted(
-        path for place in inside for ending in (*CONTACT_SUFFIXES, ".tmp") for path in place.glob(f"*{ending}")
+        path for place in inside for ending in (*CONTACT_SUFFIXES, ABSENT, ".tmp") for path in place.glob(f"*{ending}")
     )
 
 

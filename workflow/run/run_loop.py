@@ -358,7 +358,7 @@ class RunLoop:
         """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
         for stream in streams:
             end = self.plan.stage(name).end(stream, "read")
-            if end.traits.one_node:
+            if end.traits.library == "own":
                 with contextlib.suppress(OSError):
                     note_absent(Path(end.path + end.traits.contact_suffix), name)
                 continue

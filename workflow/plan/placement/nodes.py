@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from workflow.formatting import plural
@@ -269,3 +269,16 @@ def _guest(demand: Demand, host: Range, problems: Problems) -> Range:
 def node_count(placement: Placement) -> int:
     """Nodes of a stage."""
     return sum(end - start for start, end in placement.nodes)
+
+
+def share_one_node(placements: Iterable[Placement]) -> bool:
+    """Whether all ranks of these stages are on one node."""
+    nodes = {node for placement in placements for node in placement.nodes}
+    return len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
+
+
+def nodes_text(nodes: Sequence[tuple[int, int]]) -> str:
+    """`node 0`, or `nodes 0-3`."""
+    spans = [str(first) if end - first == 1 else f"{first}-{end - 1}" for first, end in nodes]
+    many = len(spans) > 1 or nodes[0][1] - nodes[0][0] > 1
+    return f"node{'s' if many else ''} {', '.join(spans)}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from workflow.formatting import plural, size
 from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.placement.nodes import nodes_text
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.queue import MUCH
@@ -57,13 +58,6 @@ def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: N
             part = "in the memory of" if stream.spool_where == "memory" else "on the disk of"
             text = f"{name} is on {nodes_text(nodes)}, and its steps are kept {part} {nodes_text(here.nodes)}"
             notes.problems.add(key, f"{text}: it could not read them when it is started again", _SHARED)
-
-
-def nodes_text(nodes: Sequence[tuple[int, int]]) -> str:
-    """`node 0`, or `nodes 0-3`."""
-    spans = [str(first) if end - first == 1 else f"{first}-{end - 1}" for first, end in nodes]
-    many = len(spans) > 1 or nodes[0][1] - nodes[0][0] > 1
-    return f"node{'s' if many else ''} {', '.join(spans)}"
 
 
 def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, problems: Problems) -> None:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from workflow.engines import DEFAULT_VIA
 from workflow.launch.launchers import LAUNCHERS
 from workflow.operators import OPERATORS
+from workflow.plan.placement.nodes import nodes_text, share_one_node
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
-from workflow.plan.streams.spool_places import nodes_text
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
@@ -59,8 +59,7 @@ def choose_transport(
 ) -> TransportChoice | None:
     """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
     name, interface = stream.name, stream.spec.interface
-    nodes = {node for port in stream.ports for node in placements[port.stage].nodes}
-    one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
+    one_node = share_one_node(placements[port.stage] for port in stream.ports)
     if stream.engine.traits.one_node:
         _check_one_node(stream, one_node, stages, placements, notes.problems)
     if not stream.engine.traits.over_network:

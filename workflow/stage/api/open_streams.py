@@ -57,7 +57,7 @@ def open_reader(
     for each step, in seconds: by default 120 and 600 for a stream, 0 for a file. So a file must exist, and one that
     its writer never closed raises StreamFailed after its last complete step.
 
-    In a run SST and SSC streams are opened in the pipeline's order, whichever the program asks for first: otherwise
+    In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.
 
     Raises StreamTimeout when no writer opens the stream within `open_timeout_s`, StreamFailed when the writer has died
@@ -72,8 +72,8 @@ def open_reader(
 def _in_order(end: StreamEnd) -> Reader | Writer:
     """Open a stream end, after the ends that must be opened before it.
 
-    Opening SST or SSC waits for the other end of the stream; a live file can be opened for reading once its first step
-    is written. So every stage opens its SST and SSC streams in the pipeline's order, and files after them: no two
+    Opening SST, SHM or SSC waits for the other end of the stream; a live file can be opened for reading once its first
+    step is written. So every stage opens these streams in the pipeline's order, and files after them: no two
     stages wait for each other.
     """
     planned = settings.current().ends
@@ -251,7 +251,7 @@ def _open_one(end: StreamEnd) -> ReadEngine:
         from workflow.stage.ssc import SscReadEngine
 
         return SscReadEngine(end)
-    if end.traits.one_node:
+    if end.traits.library == "own":
         from workflow.stage.shared_memory.shared_reader import SharedMemoryReadEngine
 
         return SharedMemoryReadEngine(end)
@@ -263,7 +263,7 @@ def _open_write_engine(end: StreamEnd) -> WriteEngine:
         from workflow.stage.ssc import SscWriteEngine
 
         return SscWriteEngine(end)
-    if end.traits.one_node:
+    if end.traits.library == "own":
         from workflow.stage.shared_memory.shared_writer import SharedMemoryWriteEngine
 
         return SharedMemoryWriteEngine(end)

@@ -91,8 +91,7 @@ class Writer:
         Raises StageError outside a step or when the block does not lie inside `shape`, TypeError for types that
         ADIOS2 does not have.
         """
-        if not self._inside:
-            raise StageError(f"stream {self.name}: {name!r} must be written inside `with writer.step():`")
+        self._check_inside(name)
         begin = self._metrics.enter()
         array, kind = to_array(name, value)
         whole, first = self._box(name, array, shape, start)
@@ -130,8 +129,7 @@ class Writer:
         ...     field = out.buffer("V", (nz, ny, nx))
         ...     np.add(old, change, out=field)
         """
-        if not self._inside:
-            raise StageError(f"stream {self.name}: {name!r} must be written inside `with writer.step():`")
+        self._check_inside(name)
         _, kind = to_array(name, np.empty(0, dtype))
         if isinstance(engine := self._engine, GivesRoom) and not self.is_suppressing:
             room = engine.room(tuple(count), kind)
@@ -184,8 +182,12 @@ class Writer:
     def end_step(self) -> None:
         """What leaving `step()` does."""
         buffers, self._buffers = self._buffers, []
-        for name, room, shape, start in buffers:
-            self.write(name, room, shape, start, lend=True)
+        try:
+            for name, room, shape, start in buffers:
+                self.write(name, room, shape, start, lend=True)
+        except BaseException:
+            self.break_step()
+            raise
         self._inside = False
         if self.is_suppressing:
             self.steps += 1
@@ -241,6 +243,10 @@ class Writer:
         from workflow.stage.compressed_variables import Operators, Sampler  # only writers that compress pay for these
 
         self._operators, self._sampler = Operators(self._end), Sampler(own_communicator())
+
+    def _check_inside(self, name: str) -> None:
+        if not self._inside:
+            raise StageError(f"stream {self.name}: {name!r} must be written inside `with writer.step():`")
 
     def _box(self, name: str, array: Array, shape: Any, start: Any) -> tuple[Shape, Shape]:
         if shape is None:

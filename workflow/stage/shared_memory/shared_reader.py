@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from workflow.stage.adios.serial_gather import together
 from workflow.stage.ranks import own_communicator, size
 from workflow.stage.shared_memory.attribute_values import from_json
 from workflow.stage.shared_memory.reader_sockets import connect
-from workflow.stage.shared_memory.step_memory import MappedMemory, PlaceInSegment
+from workflow.stage.shared_memory.step_memory import MappedMemory, PlaceInSegment, SegmentName
 from workflow.stage.stage_errors import StreamFailed
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 from workflow.stage.variables import Array, BlockTable, Info, Selection, fresh_array
@@ -31,8 +32,9 @@ class SharedMemoryReadEngine:
         self._memory = MappedMemory(end.stream)
         contact = Path(end.path + end.traits.contact_suffix)
         # Ranks of a program that no run has started have no other name in common.
-        reader = settings.current().stage or together(lambda: secrets.token_hex(8))
-        self._writer = connect(end.stream, contact, reader, size())
+        attempt = together(lambda: secrets.token_hex(8))
+        hello = {"reader": settings.current().stage or attempt, "attempt": attempt, "ranks": size()}
+        self._writer = connect(end.stream, contact, hello)
         self._next: Any = None  # the message that has come
         self._steps = 0
         self._variables: dict[str, Any] = {}
@@ -54,16 +56,23 @@ class SharedMemoryReadEngine:
             return StepStatus.FAILED
         if "end" in message:
             return StepStatus.ENDED
-        self._variables, self._pids = message["variables"], [pid for pid, _, _ in message["ranks"]]
-        for name, value in message.get("attributes", {}).items():
-            self._attributes[name] = from_json(value)
         try:
-            for pid, segments, gone in message["ranks"]:
-                self._memory.forget(pid, gone)
-                self._memory.map(pid, segments)
+            layout = self._read_layout(message)
         except StreamFailed:  # it has died since
             return StepStatus.FAILED
+        self._variables, self._pids = layout["variables"], [pid for pid, _, _ in layout["ranks"]]
+        for name, value in layout["attributes"].items():
+            self._attributes[name] = from_json(value)
+        for pid, segments, gone in layout["ranks"]:
+            self._memory.note(pid, (SegmentName(*each) for each in segments), gone)
         return StepStatus.READY
+
+    def _read_layout(self, message: Mapping[str, Any]) -> Any:
+        """What is in the step, and where, from the memory of the first writing rank."""
+        pid, segment, (offset, length) = message["pid"], SegmentName(*message["segment"]), message["at"]
+        self._memory.note(pid, [segment], [])
+        text = self._memory.array(pid, PlaceInSegment(segment.number, offset), (length,), "uint8")
+        return json.loads(text.tobytes())
 
     def end(self) -> int | None:
         """See `ReadEngine`."""
@@ -77,11 +86,12 @@ class SharedMemoryReadEngine:
 
     def close(self) -> None:
         """See `ReadEngine`."""
-        self._writer.close()
+        self.abandon()
 
     def abandon(self) -> None:
         """See `ReadEngine`."""
         self._writer.close()
+        self._memory.clear()
 
     def variables(self) -> dict[str, Info]:
         """See `ReadEngine`."""
@@ -114,7 +124,8 @@ class SharedMemoryReadEngine:
         if kind == "string":
             return np.array(blocks[-1])
         parts = [part for block in blocks if (part := self._part(wanted, kind, block)) is not None]
-        whole = next((values for box, values in parts if values.shape == wanted.extent), None)
+        # Of what was written twice the last one counts.
+        whole = parts[-1][1] if parts and parts[-1][1].shape == wanted.extent else None
         self._counter.add(np.dtype(kind).itemsize * volume(wanted.extent))
         if wanted.shared and whole is not None:
             return whole

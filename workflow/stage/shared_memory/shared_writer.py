@@ -7,6 +7,7 @@ a reader that dies, or stops, never hurts the writer.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from workflow.stage.ranks import idle_barrier, own_communicator
 from workflow.stage.shared_memory.attribute_values import to_json
 from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
 from workflow.stage.shared_memory.step_memory import PlaceInSegment, StepMemory
-from workflow.stage.stage_errors import StageError
+from workflow.stage.stage_errors import RanksDiffer, StageError
 from workflow.stage.variables import Array, BlockData
 
 
@@ -60,7 +61,7 @@ class SharedMemoryWriteEngine:
 
     def put(self, block: BlockData) -> None:
         """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
-        name, kind, values, shape, start, _ = block
+        name, kind, values, shape, start = block[:5]
         was = self._kinds.setdefault(name, (kind, len(shape)))
         if was != (kind, len(shape)):
             text = f"variable {name} was {was[0]} with {was[1]} dimensions; it cannot become {kind} with {len(shape)}"
@@ -70,7 +71,7 @@ class SharedMemoryWriteEngine:
         if kind == "string":
             blocks.append(str(values[()]))
             return
-        place = self._rooms.get(_address(values))
+        place = self._rooms.get(_address(values)) if block.lent else None
         if place is None:
             np.copyto(self.room(values.shape, kind), values)
             place = self._last
@@ -89,20 +90,25 @@ class SharedMemoryWriteEngine:
             self.put(block)
 
     def end(self) -> None:
-        """See `WriteEngine`. Waits while the queue is full, or drops the step."""
-        segments = [(each.number, each.fd, each.nbytes) for each in self._now.segments]
-        mine, self._gone = ((os.getpid(), segments, self._gone), self._layout), []
+        """See `WriteEngine`. Waits while the queue is full, or drops the step.
+
+        Raises RanksDiffer, on all ranks, where a variable has another type or shape on some of them.
+        """
+        mine = (os.getpid(), self._now.names, self._gone), self._layout
         of_all = [mine] if self._comm is None else self._comm.gather(mine)
-        finished = None if of_all is None else self._send(of_all)
+        answer = None if of_all is None else self._send(of_all)
         if self._comm is not None:
             idle_barrier(self._comm)
-            finished = self._comm.bcast(finished)
-        if finished is None:
+            answer = self._comm.bcast(answer)
+        if isinstance(answer, RanksDiffer):
+            raise answer
+        if answer is None:
             self._give_back(self._now)
             return
+        self._gone = []
         self._held[self._sent] = self._now
         self._sent += 1
-        for step in [step for step in self._held if step < finished]:
+        for step in [step for step in self._held if step < answer]:
             self._give_back(self._held.pop(step))
 
     def close(self) -> None:
@@ -129,7 +135,7 @@ class SharedMemoryWriteEngine:
         """See `WriteEngine`."""
         self._attributes[name] = to_json(value)
 
-    def _send(self, of_all: Sequence[Any]) -> int | None:
+    def _send(self, of_all: Sequence[Any]) -> int | RanksDiffer | None:
         """Tell the readers where the step is, and wait for room. Returns how many steps all of them have finished;
         None: the queue is full, and the step is dropped."""
         self._take_answers(0.0)
@@ -138,12 +144,21 @@ class SharedMemoryWriteEngine:
         variables: dict[str, list[Any]] = {}
         for _, layout in of_all:
             for name, (kind, shape, blocks) in layout.items():
-                variables.setdefault(name, [kind, shape, []])[2] += blocks
-        message = {"step": self._sent, "ranks": [memory for memory, _ in of_all], "variables": variables}
-        if self._attributes:
-            message["attributes"], self._attributes = self._attributes, {}
+                one = variables.setdefault(name, [kind, shape, []])
+                if [kind, shape] != one[:2]:
+                    return RanksDiffer(f"variable {name}: one rank has {one[0]} {one[1]}, another one {kind} {shape}")
+                one[2] += blocks
+        layout = {"ranks": [memory for memory, _ in of_all], "variables": variables, "attributes": self._attributes}
+        # Sockets hold little: what may be long is in the memory, and written once for all readers.
+        encoded = json.dumps(layout, separators=(",", ":")).encode()
+        room, place = self._now.take((len(encoded),), "uint8", self._segments)
+        self._segments = max(self._segments, place.segment + 1)
+        room[:] = np.frombuffer(encoded, np.uint8)
+        segment = next(name for name in self._now.names if name.number == place.segment)
+        self._attributes = {}
+        at = {"pid": os.getpid(), "segment": segment, "at": [place.offset, len(encoded)]}
         for reader in self._readers:
-            reader.send(message)
+            reader.send({"step": self._sent, **at})
         sent = self._sent + 1
         self._wait_for_room(sent, self._limit or sent)
         return self._finished(sent)
@@ -161,6 +176,7 @@ class SharedMemoryWriteEngine:
         """What the readers have finished since, after a wait for one that says something, or is gone."""
         wait_for_any(self._readers, timeout_s)
         for reader in [*self._readers]:
+            reader.flush()
             while (message := reader.take(0.0)) is not None:
                 self._done[reader] = message["done"]
             if reader.closed:
@@ -169,7 +185,7 @@ class SharedMemoryWriteEngine:
 
     def _give_back(self, memory: StepMemory) -> None:
         self._gone += memory.clear(self._segments)
-        self._segments = max(self._segments, *(each.number + 1 for each in memory.segments), 0)
+        self._segments = max(self._segments, *(name.number + 1 for name in memory.names), 0)
         self._free.append(memory)
 
 

@@ -2,14 +2,18 @@
 
 It has no name in a file system (memfd_create): it is gone with the last process that uses it, whatever ends that, and
 the size of /dev/shm does not limit it. Readers open it by `/proc/PID/fd/FD`, which the system allows to processes of
-the same user. All of it is reserved before it is used: a machine without room for it is an error here, not a SIGBUS.
+the same user, and compare the inode: numbers of processes and of open files are used again. It is reserved before it is
+used, so that a node without room is an error here, and not a SIGBUS; where a memory limit of the batch system is
+reached, the system may kill the writer instead.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +24,15 @@ from workflow.stage.variables import ALIGNED, Array
 _LEAST = 1 << 16
 
 
+class SegmentName(NamedTuple):
+    """What a reader needs to map a segment. `number`: among all that this process has had for the stream."""
+
+    number: int
+    fd: int
+    inode: int
+    nbytes: int
+
+
 class PlaceInSegment(NamedTuple):
     """Where a block is: in the segment of this number, from this byte on."""
 
@@ -28,97 +41,129 @@ class PlaceInSegment(NamedTuple):
 
 
 class MemorySegment:
-    """A piece of memory that others can map."""
+    """A piece of memory that others can map. Raises StageError where there is no room."""
 
     def __init__(self, number: int, nbytes: int) -> None:
-        self.number, self.nbytes = number, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        self.fd = os.memfd_create("wf-step")
+        nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        fd = -1
         try:
-            os.posix_fallocate(self.fd, 0, self.nbytes)
+            fd = os.memfd_create("wf-step")
+            os.posix_fallocate(fd, 0, nbytes)
+            self.memory = mmap.mmap(fd, nbytes)
         except OSError as error:
-            os.close(self.fd)
-            text = f"no room in memory for {size(self.nbytes)} more of this step: {error.strerror}"
+            if fd >= 0:
+                os.close(fd)
+            text = f"no room in memory for {size(nbytes)} more of this step: {error.strerror}"
             raise StageError(f"{text}; a smaller `queue: {{limit: …}}` takes less") from error
-        self.memory = mmap.mmap(self.fd, self.nbytes)
+        self.name = SegmentName(number, fd, os.fstat(fd).st_ino, nbytes)
 
     def close(self) -> None:
         """Free it, as soon as no reader and no array uses it any more."""
-        os.close(self.fd)
+        os.close(self.name.fd)
 
 
 class StepMemory:
     """The memory of one step of one rank, used again for later steps: so its pages are there already."""
 
     def __init__(self) -> None:
-        self.segments: list[MemorySegment] = []
+        self._segments: list[MemorySegment] = []
         self._used = 0  # bytes of the last segment
+        self._filled = 0  # bytes of all
+
+    @property
+    def names(self) -> list[SegmentName]:
+        """Its segments."""
+        return [segment.name for segment in self._segments]
 
     def take(self, shape: tuple[int, ...], kind: str, number: int) -> tuple[Array, PlaceInSegment]:
         """Room for an array, and where it is. `number`: of a new segment, if one is needed."""
         dtype = np.dtype(kind)
         nbytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        if not self.segments or self._used + nbytes > self.segments[-1].nbytes:
-            self.segments.append(MemorySegment(number, max(nbytes, _LEAST)))
+        if not self._segments or self._used + nbytes > self._segments[-1].name.nbytes:
+            # Half as much as there is already: so there are few segments, whatever the number of variables.
+            have = sum(segment.name.nbytes for segment in self._segments)
+            self._segments.append(MemorySegment(number, max(nbytes, _LEAST, have // 2)))
             self._used = 0
-        segment, offset = self.segments[-1], self._used
+        segment, offset = self._segments[-1], self._used
         self._used = -(-(offset + nbytes) // ALIGNED) * ALIGNED
+        self._filled += self._used - offset
         array: Array = np.frombuffer(segment.memory, dtype, nbytes // dtype.itemsize, offset).reshape(shape)
-        return array, PlaceInSegment(segment.number, offset)
+        return array, PlaceInSegment(segment.name.number, offset)
 
     def clear(self, number: int) -> list[int]:
         """Forget what is in it. Of several segments one is made, with this number: the next step needs as much.
 
         Returns the numbers of those that are no more.
         """
-        self._used = 0
-        if len(self.segments) < 2:
+        filled, self._used, self._filled = self._filled, 0, 0
+        if len(self._segments) < 2:
             return []
-        gone, nbytes = [each.number for each in self.segments], sum(each.nbytes for each in self.segments)
+        gone = [name.number for name in self.names]
         self.free()
-        self.segments = [MemorySegment(number, nbytes)]
+        self._segments = [MemorySegment(number, filled)]
         return gone
 
     def free(self) -> None:
         """Give all of it back."""
-        for segment in self.segments:
+        for segment in self._segments:
             segment.close()
-        self.segments = []
+        self._segments = []
 
 
 class MappedMemory:
-    """The memory of writing ranks, as a reader maps it: each segment once."""
+    """The memory of writing ranks, as a reader maps it: each segment once, when an array in it is asked for."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        self._names: dict[tuple[int, int], SegmentName] = {}
         self._mapped: dict[tuple[int, int], mmap.mmap] = {}
 
-    def map(self, pid: int, segments: list[Any]) -> None:
-        """Map segments, [number, file descriptor, bytes] each, of the process `pid`. Raises StreamFailed."""
-        for number, fd, nbytes in segments:
-            if (pid, number) in self._mapped:
-                continue
-            try:
-                opened = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                raise StreamFailed(f"stream {self._stream}: its writer has ended, and its memory with it") from None
-            except OSError as error:
-                raise StageError(
-                    f"stream {self._stream}: the memory of its writer, process {pid}, cannot be opened: "
-                    f"{error.strerror}; `via: sst` needs no common memory"
-                ) from error
-            try:
-                self._mapped[pid, number] = mmap.mmap(opened, nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
-            finally:
-                os.close(opened)
+    def note(self, pid: int, names: Iterable[SegmentName], gone: Iterable[int]) -> None:
+        """What segments the process `pid` has, and which it has no more: these are unmapped when no array uses them."""
+        for number in gone:
+            self._mapped.pop((pid, number), None)
+            self._names.pop((pid, number), None)
+        for name in names:
+            self._names[pid, name.number] = name
 
     def array(self, pid: int, place: PlaceInSegment, shape: tuple[int, ...], kind: str) -> Array:
-        """An array in it, read-only."""
+        """An array in it, read-only. Raises StreamFailed where the writer has ended."""
+        key = pid, place.segment
+        if key not in self._mapped:
+            self._mapped[key] = self._map(pid, self._names[key])
         dtype = np.dtype(kind)
         count = int(np.prod(shape, dtype=np.int64))
-        found: Array = np.frombuffer(self._mapped[pid, place.segment], dtype, count, place.offset).reshape(shape)
+        found: Array = np.frombuffer(self._mapped[key], dtype, count, place.offset).reshape(shape)
         return found
 
-    def forget(self, pid: int, numbers: list[int]) -> None:
-        """Unmap these segments, as soon as no array uses them any more."""
-        for number in numbers:
-            self._mapped.pop((pid, number), None)
+    def clear(self) -> None:
+        """Unmap all, as soon as no array uses it any more."""
+        self._names, self._mapped = {}, {}
+
+    def _map(self, pid: int, name: SegmentName) -> mmap.mmap:
+        try:
+            opened = os.open(f"/proc/{pid}/fd/{name.fd}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if _has_ended(pid) or isinstance(error, FileNotFoundError):
+                raise StreamFailed("its writer has ended, and its memory with it") from None
+            raise StageError(
+                f"stream {self._stream}: the memory of its writer, process {pid}, cannot be opened: {error.strerror}; "
+                "`via: sst` needs no common memory"
+            ) from error
+        try:
+            if os.fstat(opened).st_ino != name.inode:  # it has closed this one since
+                raise StreamFailed("its writer has left it, and its memory is gone")
+            return mmap.mmap(opened, name.nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
+        except OSError as error:
+            raise StageError(f"stream {self._stream}: its memory cannot be mapped: {error.strerror}") from error
+        finally:
+            os.close(opened)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its parent to notice its end."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"
