@@ -16,10 +16,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
-from workflow.campaign.results.picture_canvas import NO_BREAK, ResultsPicture
+from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, with_labels
 from workflow.campaign.results.results_pictures import make_pictures
-from workflow.formatting import plural
+from workflow.formatting import NO_BREAK, in_one_line, plural
 from workflow.report.show.text_table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -138,8 +138,7 @@ def to_markdown(table: Table) -> list[str]:
     is_number = [heading.content == "number" for heading in table.head]
     marks = ["---:" if right else "---" for right in is_number]
     cells = [
-        [cell.replace(" ", NO_BREAK) if right else cell for cell, right in zip(row, is_number, strict=True)]
-        for row in table.rows
+        [in_one_line(cell) if right else cell for cell, right in zip(row, is_number, strict=True)] for row in table.rows
     ]
     rows = [[heading.title for heading in table.head], marks, *cells]
     return [*("| " + " | ".join(row) + " |" for row in rows), ""]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from workflow.campaign.file.trials import Parameters, in_words, short_names, trial_text, value_in_words, value_text
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import MetricFacts
+from workflow.formatting import NO_BREAK, in_one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -63,7 +64,6 @@ DataRow = Sequence[str | int | float | bool | None]
 CUT = "…"
 FEWEST = 8
 """Letters on each side of what all labels share that are kept: they say what the rest belongs to."""
-NO_BREAK = "\u00a0"
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 
     Of a longer one the middle goes.
     """
-    whole = re.sub(rf"\([^()]{{,{width - 2}}}\)", lambda found: found[0].replace(" ", NO_BREAK), text)
+    whole = re.sub(rf"\([^()]{{,{width - 2}}}\)", lambda found: in_one_line(found[0]), text)
     whole = re.sub(r"(?<=\d) \(", f"{NO_BREAK}(", whole)
     whole = re.sub(r" ([×=]) ", rf"{NO_BREAK}\1{NO_BREAK}", whole)
     whole = cut_middle(whole, width * most)
