@@ -325,6 +325,17 @@ def test_pictures_speak_in_words_and_each_has_its_finding() -> None:
     assert "<h2>time of the run</h2>" in page and "<th" in page and ">way<" in page and ">via<" not in page
 
 
+def test_a_label_of_a_comparison_that_is_too_long_leaves_out_what_is_always_the_same() -> None:
+    """Before anything of it is cut; what tells it from the others stays."""
+    long = {"streams.d.via": "sst-with-a-preset-of-our-own", "streams.d.strategy": "hostname:binpacking"}
+    results = make_results(spec_of(), schedule_of(), history_of())
+    one, other = (each.model_copy(update={"at": {**each.at, **long}}) for each in results.comparisons)
+    (*_, picture) = make_pictures(results.model_copy(update={"comparisons": [one, other]}))
+    assert {"time: bp5 against sst (1 rank)", "time: bp5 against sst (2 ranks)"} <= set(texts_of(picture))
+    (*_, picture) = make_pictures(results)
+    assert "time: bp5 against sst (1 rank)" in texts_of(picture)
+
+
 def test_labels_use_the_whole_width_of_the_picture() -> None:
     """As many letters as fit: narrow ones more, wide ones less."""
     assert line_length(["il" * 30]) > 1.5 * line_length(["load rate of the stream"]) > 2 * line_length(["WM" * 30])

@@ -162,7 +162,7 @@ def new_row_canvas(rows: RowSpace, beside: float) -> tuple[Canvas, Axes]:
 
 def label_values(axis: Axis, metric: MetricFacts, largest: float) -> None:
     """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name."""
-    label_axis(axis, metric.title, metric.unit, largest, f", {metric.better} is better")
+    label_axis(axis, metric.title, metric.unit, largest, f", {in_one_line(f'{metric.better} is better')}")
 
 
 def label_axis(axis: Axis, name: str, unit: str, largest: float, more: str = "") -> None:
@@ -171,8 +171,9 @@ def label_axis(axis: Axis, name: str, unit: str, largest: float, more: str = "")
 
     factor, shown = axis_unit(unit, largest)
     axis.set_major_formatter(lambda value, _: f"{value / factor:.6g}")
-    text = f"{name}{f' in {shown}' if shown else ''}{more}{LOGARITHM if axis.get_scale() == 'log' else ''}"
-    axis.set_label_text("\n".join(wrapped(text, AXIS_LINE, MOST_LINES)) if isinstance(axis, YAxis) else text)
+    text = f"{name}{f' in{NO_BREAK}{shown}' if shown else ''}{more}{LOGARITHM if axis.get_scale() == 'log' else ''}"
+    lines = wrapped(text, AXIS_LINE, MOST_LINES) if isinstance(axis, YAxis) else [text.replace(NO_BREAK, " ")]
+    axis.set_label_text("\n".join(lines))
 
 
 def axis_unit(unit: str, largest: float) -> tuple[float, str]:

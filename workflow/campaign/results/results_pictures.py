@@ -26,6 +26,7 @@ from workflow.campaign.results.picture_canvas import (
     is_wide,
     label_axis,
     label_values,
+    line_length,
     new_canvas,
     new_row_canvas,
     set_finding,
@@ -56,7 +57,7 @@ from workflow.campaign.results.scaling_picture import (
     scaling_picture,
 )
 from workflow.campaign.verdicts import Decision
-from workflow.formatting import plural
+from workflow.formatting import in_one_line, plural
 from workflow.report.html.svg_charts import LABELS
 from workflow.report_figures import Better
 
@@ -198,9 +199,8 @@ def finding(metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence
         if len(best) < 2:
             return []
         first = best[-1 if metric.better == "more" else 0]
-        return [
-            f"{metric.title}: best median {metric_text(first.median, metric.unit)}, {naming.text(first.parameters)}"
-        ]
+        value = in_one_line(metric_text(first.median, metric.unit))
+        return [f"{metric.title}: best median {value}, {naming.text(first.parameters)}"]
     words: dict[Decision, str] = {each: verdict_word(each, metric) for each in MEANINGS}
     total = "of " + count_text([each.decision for each in compared], {**words, "same": MEANINGS["same"]})
     decided = certain(compared)
@@ -321,10 +321,14 @@ def _column_marks(values: Sequence[str]) -> tuple[range, list[str]]:
 def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
     metrics = {metric.name: metric for metric in results.metrics}
     names = short_names(varied(keys for each in results.comparisons for keys in ({each.vary: each.value}, each.at)))
-    for each in results.comparisons:
+    compared = [each for each in results.comparisons if each.ratio is not None]
+    labels = [_comparison_label(each, metrics[each.metric], names, each.at) for each in compared]
+    if max(map(len, labels), default=0) > line_length(labels):
+        labels = [_comparison_label(each, metrics[each.metric], names, _own(each, compared)) for each in compared]
+    for each, label in zip(compared, labels, strict=True):
         if each.ratio is not None:
             yield RatioRow(
-                label=_comparison_label(each, metrics[each.metric], names),
+                label=label,
                 ratio=each.ratio,
                 low=each.low,
                 high=each.high,
@@ -335,8 +339,18 @@ def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
             )
 
 
-def _comparison_label(each: ComparisonResult, metric: MetricFacts, names: Mapping[str, str]) -> str:
-    at = f" ({', '.join(in_words(names[key], value) for key, value in each.at.items())})" if each.at else ""
+def _own(each: ComparisonResult, compared: Sequence[ComparisonResult]) -> Parameters:
+    """Where a comparison is, without what is the same of all others of its metric and key."""
+    others = [other.at for other in compared if (other.metric, other.vary) == (each.metric, each.vary)]
+    return {
+        key: value
+        for key, value in each.at.items()
+        if len(others) == 1 or any(key not in at or at[key] != value for at in others)
+    }
+
+
+def _comparison_label(each: ComparisonResult, metric: MetricFacts, names: Mapping[str, str], where: Parameters) -> str:
+    at = f" ({', '.join(in_words(names[key], value) for key, value in where.items())})" if where else ""
     return f"{metric.title}: {compared_text(each, 'against')}{at}"
 
 
