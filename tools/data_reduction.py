@@ -27,6 +27,7 @@ from workflow.calibration.keep_calibration import calibration_of, measuring_plac
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
+    LOGARITHM,
     ResultsPicture,
     new_canvas,
     set_finding,
@@ -57,8 +58,8 @@ CLOSE = 0.2
 """A predicted Γ that is nearer to the measured one is called confirmed."""
 KINDS = {"lossless": (COLOURS[0], "o"), "with loss": (COLOURS[5], "s")}
 LOSSY = "zfp"
-APART, BETWEEN, LABELS_ABOVE = 0.05, 0.05, 0.5
-"""Shares of the axis between labels of curves, and between those of marks; their room above, in axes."""
+BETWEEN, LABELS_ABOVE = 0.05, 0.5
+"""Share of the axis between labels, of curves and of marks; the room of the latter above, in axes."""
 BESIDE, FAR = 1.5, 10.0
 """Room beside the marks, as a factor. A compressor that much slower than the others is beyond the axis."""
 GIB = 2.0**30
@@ -287,15 +288,25 @@ def iso_compression(name: str, where: str, path: OutputPath, shown: Sequence[Sho
     top = high * (high / low) ** LABELS_ABOVE
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, top))
     data: list[list[str | float | None]] = []
-    labelled = math.inf
+    ends: dict[float, float] = {}
     for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
         line = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
-        axes.plot(relative, line, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
-        # Others would lie on one another, or below the picture.
-        if labelled / line[-1] > (top / low) ** APART and line[-1] > low:
-            axes.annotate(f"f_C = {ratio:g}", (right, line[-1]), xytext=(4, -3), textcoords="offset points")
-            labelled = line[-1]
+        legend = "size after ÷ before" if not number else None
+        axes.plot(relative, line, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1, label=legend)
+        if line[-1] > low:
+            ends[ratio] = math.log(line[-1] / low) / math.log(top / low)
+        else:
+            # It leaves the picture below: there its name is beside it.
+            leaves = next(x for x, y in zip(relative, line, strict=True) if y <= low)
+            axes.annotate(
+                f"{ratio:g}", (leaves, low), xytext=(-9, 2), textcoords="offset points", ha="right", fontsize=9
+            )
         data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, line, strict=True)]
+    for ratio, place in zip(ends, label_places(list(ends.values())), strict=True):
+        axes.annotate(
+            f"{ratio:g}", (1, ends[ratio]), (1.02, place), xycoords=axes.transAxes, textcoords=axes.transAxes,
+            va="center", fontsize=9,
+        )  # fmt: skip
     axes.axhline(1.0, linestyle="--", color=BLACK, linewidth=1, label="without compression")
     places = label_places([math.log(x / left) / math.log(right / left) for x in throughputs])
     marks = dict(zip((label for label, _, _ in inside), places, strict=True))
@@ -321,8 +332,8 @@ def iso_compression(name: str, where: str, path: OutputPath, shown: Sequence[Sho
     set_logarithmic(axes, "y", [low, top])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("throughput of the compressor ÷ memcpy, more is better")
-    axes.set_ylabel("Γ: time of output ÷ time without\ncompression, less is better")
+    axes.set_xlabel(f"throughput of the compressor ÷ memcpy{LOGARITHM}")
+    axes.set_ylabel(f"Γ: time of output ÷ time without\ncompression, less is better{LOGARITHM}")
     for kind, (colour, marker) in KINDS.items():
         axes.plot([], [], marker, color=colour, label=f"{kind}, predicted")
     if any(measured is not None for _, _, measured in shown):

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
-from workflow.campaign.results.results_model import CampaignResults
+from workflow.campaign.results.results_model import CampaignResults, with_labels
 from workflow.campaign.results.results_pictures import make_pictures
-from workflow.formatting import plural
+from workflow.formatting import NO_BREAK, in_one_line, plural
 from workflow.report.show.text_table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +102,7 @@ def picture_file(study: Path, name: str) -> Path:
 
 def to_page(name: str, results: CampaignResults) -> str:
     """The tables of `wf campaign report`, in Markdown."""
+    results = with_labels(results)
     versions = ", ".join(f"{package} {version}" for package, version in results.versions.items())
     count = sum(trial.succeeded for trial in results.trials)
     lines = [f"# {name}: what was measured", "<!-- written by tools/studies.py; do not edit -->", ""]
@@ -109,8 +110,8 @@ def to_page(name: str, results: CampaignResults) -> str:
     lines.append(f"{plural(count, 'repetition')} from {time}; {versions}.\n")
     lines.append(f"The machine: {_machine(results)}.\n")
     for metric in results.metrics:
-        threshold = f"{metric.threshold * 100:g} %"
-        lines.append(f"## {metric.name}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
+        threshold = f"{metric.threshold * 100:g}{NO_BREAK}%"
+        lines.append(f"## {metric.title}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
         lines += to_markdown(metric_table(results, metric))
     if results.comparisons:
         method = method_text(results.comparisons)
@@ -133,9 +134,13 @@ def _utc(unix_s: float | None) -> str:
 
 
 def to_markdown(table: Table) -> list[str]:
-    """A table, its numbers to the right."""
-    marks = ["---:" if heading.content == "number" else "---" for heading in table.head]
-    rows = [[heading.title for heading in table.head], marks, *table.rows]
+    """A table, its numbers to the right, each in one line."""
+    is_number = [heading.content == "number" for heading in table.head]
+    marks = ["---:" if right else "---" for right in is_number]
+    cells = [
+        [in_one_line(cell) if right else cell for cell, right in zip(row, is_number, strict=True)] for row in table.rows
+    ]
+    rows = [[heading.title for heading in table.head], marks, *cells]
     return [*("| " + " | ".join(row) + " |" for row in rows), ""]
 
 

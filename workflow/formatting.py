@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+NO_BREAK = "\u00a0"
 NOTHING = "-"
 
 
@@ -47,6 +48,11 @@ def duration(seconds: float | None) -> str:
 def fine_duration(seconds: float) -> str:
     """Time with three figures also where it is short: `0.41 ms`, `3.21 s`."""
     return f"{three_figures(seconds * 1e3)} ms" if 0 < seconds < 0.1 else duration(seconds)
+
+
+def in_one_line(text: str) -> str:
+    """A text that is not broken: a number with its unit."""
+    return text.replace(" ", NO_BREAK)
 
 
 def percent(share: float | None) -> str:

@@ -48,7 +48,13 @@ class Shot(NamedTuple):
     x: Floats
 
 
-INDEX = Quantity("index")
+def cell_along(axis: int) -> Quantity:
+    """What runs along an axis of an array without coordinates, as `wf look` calls it."""
+    return Quantity(f"cell along axis {axis}")
+
+
+INDEX = cell_along(0)
+"""Along a 1-D variable."""
 
 
 @dataclass
@@ -87,7 +93,8 @@ class Panel:
 
 
 class Names(NamedTuple):
-    """The quantities that all panels share: the time of the steps, x of 1-D variables, the coordinates of images.
+    """The quantities that all panels share: the time of the steps, x of 1-D variables, the coordinates of images if
+    they have any.
 
     `time_variable`: where the time of a step is read; "": its index.
     """
@@ -95,8 +102,8 @@ class Names(NamedTuple):
     time_variable: str
     time: Quantity
     x: Quantity
-    vertical: Quantity = INDEX
-    horizontal: Quantity = INDEX
+    vertical: Quantity | None = None
+    horizontal: Quantity | None = None
 
 
 class Shown(NamedTuple):
@@ -106,12 +113,12 @@ class Shown(NamedTuple):
     value: str
     x: str
     time: Scaled
-    vertical: str = INDEX.name
-    horizontal: str = INDEX.name
+    vertical: str = ""
+    horizontal: str = ""
 
 
-def in_readable_units(panel: Panel, names: Names) -> Shown:
-    """The panel as it is drawn."""
+def in_readable_units(panel: Panel, names: Names, slice_axis: int) -> Shown:
+    """The panel as it is drawn; `slice_axis` is that of 3-D variables along which the image is cut out."""
     value = panel.quantity.scaled(max(abs(panel.low), abs(panel.high)))
     x = panel.x.scaled(max((float(np.abs(shot.x).max()) for shot in panel.shots if shot.x.size), default=0.0))
     time = names.time.scaled(max(abs(shot.time) for shot in panel.shots))
@@ -123,8 +130,9 @@ def in_readable_units(panel: Panel, names: Names) -> Shown:
     found = replace(
         panel, shots=shots, low=panel.low * value.factor, high=panel.high * value.factor, factor=value.factor
     )
-    if panel.extent is None:
-        return Shown(found, value.label, x.label, time)
+    if panel.extent is None or names.vertical is None or names.horizontal is None:
+        axes = [axis for axis in range(panel.dimensions) if panel.dimensions < 3 or axis != slice_axis]
+        return Shown(found, value.label, x.label, time, *(cell_along(axis).name for axis in axes[:2]))
     left, right, bottom, top = panel.extent
     across, up = names.horizontal.scaled(max(abs(left), abs(right))), names.vertical.scaled(max(abs(bottom), abs(top)))
     found.extent = (left * across.factor, right * across.factor, bottom * up.factor, top * up.factor)
@@ -298,7 +306,7 @@ def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
 
 def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, path: Path) -> None:
     """Draw all panels, one below the other, to a file; under a temporary name until it is complete."""
-    drawn = [in_readable_units(panel, names) for panel in panels]
+    drawn = [in_readable_units(panel, names, args.slice_axis) for panel in panels]
     panels = [each.panel for each in drawn]
     heights = [height_of(panel, args, WIDTH) for panel in panels]
     with pyplot.rc_context(STYLE):

@@ -23,7 +23,11 @@ def is_worth_saving(panels: Sequence[Panel], new: int) -> bool:
 def to_values(panels: Sequence[Panel], names: Names) -> dict[str, Any]:
     """The panels as values that can be saved: all arrays one after the other, and what belongs to them."""
     arrays = [array.ravel() for panel in panels for shot in panel.shots for array in (shot.values, shot.x)]
-    return {"names": list(names), "panels": [_described(panel) for panel in panels], "numbers": np.concatenate(arrays)}
+    return {
+        "names": [each for each in names if each is not None],
+        "panels": [_described(panel) for panel in panels],
+        "numbers": np.concatenate(arrays),
+    }
 
 
 def no_values() -> dict[str, Any]:

@@ -42,6 +42,8 @@ def main():
 
     adios = adios2.Adios("adios2.yaml")
     source, sink = adios.declare_io("FieldInput"), adios.declare_io("Fringes")
+    for name, label in (("intensity", "mean of p²"), ("screen", "mean of p² on the screen")):
+        sink.define_attribute(f"{name}/long_name", label)
     last = deque(maxlen=args.average)
     with adios2.Stream(source, args.input, "r") as field, adios2.Stream(sink, args.output, "w") as out:
         for _ in field.steps():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,9 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+
+from workflow.campaign.results.picture_canvas import BLACK, wrapped
+from workflow.campaign.results.picture_canvas import COLOURS as VALUES
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 5.0
@@ -35,13 +37,14 @@ STYLE: Any = {
     "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "legend.frameon": False, "axes.titlesize": 10,
     "figure.titlesize": 10,
 }  # fmt: skip
+# A value that studies compare, too, has the colour that it has in their pictures.
 COLOURS = {
-    "tcp by default": "#999999", "tcp": "#0072b2", "ucx": "#d55e00", "rdma": "#009e73", "plain MPI": "#000000",
+    "tcp by default": "#999999", "tcp": VALUES[0], "ucx": VALUES[1], "rdma": VALUES[2], "plain MPI": BLACK,
     "defaults": "#999999", "planned": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
     "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
-    "reader always slower, discard": "#009e73", "stream (sst)": "#d55e00", "file (bp5), reading": "#0072b2",
-    "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00",
-    "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
+    "reader always slower, discard": "#009e73", "stream (sst)": VALUES[0], "file (bp5), reading": VALUES[3],
+    "raw": "#999999", "workflow.stage": "#0072b2",
+    "off": VALUES[0], "guided": VALUES[1], "naive": VALUES[2], "pipe": VALUES[3],
 }  # fmt: skip
 # What a curve is called in a legend, where its name in the figures is short.
 LEGENDS = {
@@ -108,7 +111,10 @@ def sizes(rows: Rows) -> Any:
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     _curves(axes, rows)
     axes.set(
-        xscale="log", yscale="log", xlabel="size of a step, from one rank to another", ylabel="GB/s, more is better"
+        xscale="log",
+        yscale="log",
+        xlabel="size of a step, from one rank to another, logarithmic",
+        ylabel="GB/s, more is better, logarithmic",
     )
     axes.xaxis.set_major_formatter(lambda value, _: _bytes(value))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -150,8 +156,9 @@ def asynchronous(rows: Rows) -> Any:
                 axes.annotate(f"{end:.0f} ms", (place, top), (8, -4), textcoords="offset points")
         axes.plot(place, row["value"], "_", markersize=18, markeredgewidth=2.5, color=COLOURS[row["curve"]])
     for kind in kinds:
-        axes.plot([], [], "_", markersize=12, markeredgewidth=2.5, color=COLOURS[kind], label=f"async: {kind}")
-    axes.plot([], [], "o", color="#000000", fillstyle="none", label="lowest, highest")
+        axes.plot([], [], "s", color=COLOURS[kind], label=f"async: {kind}")
+    axes.plot([], [], "_", markersize=12, markeredgewidth=2.5, color=BLACK, label="median")
+    axes.plot([], [], "o", color=BLACK, fillstyle="none", label="lowest, highest")
     if any(row["high"] > largest for row in rows):
         axes.plot([], [], "^", color="#000000", label="beyond the axis")
     axes.set_xticks(range(len(groups)), groups)
@@ -175,7 +182,7 @@ def compression(rows: Rows) -> Any:
         at = (row["x"], row["value"])
         axes.annotate(row["curve"], at, place, textcoords="offset points", color=colour, horizontalalignment=part)
     axes.set(
-        yscale="log", xlim=(0, 1.15), ylabel="GB/s of data written, more is better",
+        yscale="log", xlim=(0, 1.15), ylabel="GB/s of data written,\nmore is better, logarithmic",
         xlabel="size on disk ÷ size of the data, less is better\n(a smooth float32 field, written by one rank)",
     )  # fmt: skip
     axes.set_ylim(top=2 * max(row["value"] for row in rows))
@@ -203,7 +210,7 @@ def queue(rows: Rows) -> Any:
 def latency(rows: Rows) -> Any:
     """Time of a small step by engine and transport."""
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    _grouped(axes, _by_group(rows))
+    _grouped(axes, {name.replace("-", " "): own for name, own in _by_group(rows).items()})
     axes.set(ylabel="µs per step, less is better", xlabel="10 kB steps from one rank to another")
     _name(figure, axes)
     return figure
@@ -244,14 +251,16 @@ def transports_finding(rows: Rows) -> str:
 def sizes_finding(rows: Rows) -> str:
     """The fastest transport of the smallest and of the largest steps, and where tcp as planned loses."""
     by_size = _by(rows, "x")
-    told = []
+    told: dict[str, list[str]] = {}
     for size in (min(by_size), max(by_size)):
         own = by_size[size]
         fastest = max((each for each in ("tcp", "ucx", "rdma") if each in own), key=lambda each: own[each]["value"])
-        told.append(f"{fastest} is {_ratio(own[fastest], own['tcp by default']):.2g} × ({_bytes(size)})")
+        gain = f"{_ratio(own[fastest], own['tcp by default']):.2g} × ({_bytes(size)})"
+        told.setdefault(fastest, []).append(gain)
     slower = [size for size, own in by_size.items() if own["tcp"]["value"] < own["tcp by default"]["value"]]
     loss = f"; tcp as wf plans it is slower up to {_bytes(max(slower))}" if slower else ""
-    return f"{' and '.join(told)} as fast as tcp with ADIOS2's defaults{loss}"
+    gains = " and ".join(f"{name} is {' and '.join(its)}" for name, its in told.items())
+    return f"{gains} as fast as tcp with ADIOS2's defaults{loss}"
 
 
 def aggregation_finding(rows: Rows) -> str:
@@ -345,7 +354,7 @@ def _span(ratios: Sequence[float]) -> str:
 def _wrapped(title: str) -> str:
     """In lines; a number stays with its unit."""
     whole = re.sub(r"(?<=\d) (?=[×%kM])", "\u00a0", title)
-    return textwrap.fill(whole, TITLE, break_on_hyphens=False)
+    return "\n".join(wrapped(whole, TITLE, 4))
 
 
 def _bytes(size: float) -> str:

@@ -125,6 +125,14 @@ def valued(*points: tuple[str, str | float, float], key: str = "group", **more: 
             "slower up to 10 kB",
         ),
         (
+            "sizes",
+            valued(
+                ("tcp by default", 10_000, 2.0), ("tcp", 10_000, 2.0), ("ucx", 10_000, 3.0),
+                ("tcp by default", 64_000_000, 2.0), ("tcp", 64_000_000, 3.0), ("ucx", 64_000_000, 8.0), key="x",
+            ),
+            "ucx is 1.5 × (10 kB) and 4 × (64 MB) as fast as tcp with ADIOS2's defaults",
+        ),
+        (
             "aggregation",
             valued(("A", 1, 8.0), ("B", 1, 6.0), ("A", 4, 2.0), ("B", 4, 3.0), key="x"),
             "A step is written 2 to 4 × as fast by 4 aggregators as by 1",

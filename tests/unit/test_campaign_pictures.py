@@ -14,13 +14,15 @@ from tests.support.measured_campaign import end, history_of, schedule_of, spec_o
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import Scaling
+from workflow.campaign.file.trials import in_words
 from workflow.campaign.ledger import History, Repetition
-from workflow.campaign.results.campaign_page import trial_drawing, write_page
+from workflow.campaign.results.campaign_page import make_page, trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.picture_canvas import (
     COLOURS,
+    ResultsPicture,
     axis_unit,
-    in_words,
+    line_length,
     new_canvas,
     set_finding,
     short_labels,
@@ -88,7 +90,7 @@ def test_comparisons_have_what_is_better_to_the_right_and_say_what_their_ratios_
     more = RatioRow("rate", 0.5, 0.4, 0.625, 0.01, "slower", 0.05, "more")
     assert list(less.gain) == pytest.approx([0.5, 0.4, 0.625])
     assert list(more.gain) == pytest.approx([0.5, 0.4, 0.625])
-    picture = ratio_picture("a", "a", [less, more])
+    picture = ratio_picture("a", "a", ["found"], [less, more])
     assert "better →" in picture.svg.decode()
     assert [row[picture.columns.index("gain")] for row in picture.rows] == [0.5, 0.5]
     results = make_results(spec_of(), schedule_of(), history_of())
@@ -103,7 +105,7 @@ def test_values_have_the_finding_as_title_words_as_labels_and_compared_rows_adja
     picture = make_pictures(results)[0]
     root = ElementTree.fromstring(picture.svg)
     texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
-    assert "time, largest: bp5 is 2 × worse than sst (1 rank)" in texts, texts
+    assert "time: bp5 is 2 × slower than sst (1 rank)" in texts, texts
     assert "via sst, 1 rank" in texts, texts
     assert {each.vary for each in results.comparisons} == {"streams.d.via"}
     ranks = [trial.split("ranks=")[1] for trial in dict.fromkeys(str(row[0]) for row in picture.rows)]
@@ -136,19 +138,19 @@ def test_a_finding_says_where_it_holds_and_that_it_does_not_elsewhere() -> None:
         compared("guided", 0.97, "slower", **two), compared("pipe", 0.888, "slower", **two),
     ]  # fmt: skip
     assert finding(STEPS, [], results) == [
-        "steps, largest: pipe is 1.14 × better than off (1 rank)",
+        "steps: pipe is 1.14 × better than off (1 rank)",
         "but also pipe is 1.13 × worse than off (2 ranks)",
-        "of 4 comparisons: 1 better, 2 worse, 1 undecided",
+        "largest differences of 4 comparisons: 1 better, 2 worse, 1 undecided",
     ]
-    assert finding(STEPS, [], results[:2])[0] == "steps, largest: pipe is 1.14 × better than off", "at one place only"
+    assert finding(STEPS, [], results[:2])[0] == "steps: pipe is 1.14 × better than off", "at one place only"
     (first, _) = finding(STEPS, [], [compared({"ratio": 4}, 0.5, "slower")])
-    assert first == "steps, largest: ratio 4 is 2 × worse than off"
+    assert first == "steps: ratio 4 is 2 × worse than off"
 
 
 def test_a_long_finding_is_wrapped_with_its_names_whole() -> None:
-    text = "transport, largest: file-after is 3.45 × worse than memory (PLANES 100, on two nodes)"
-    lines = ["transport, largest: file-after is 3.45 × worse than memory", "(PLANES 100, on two nodes)"]
-    assert wrapped(text, 58, 2) == lines
+    text = "time of transport by messages: file-after is 3.45 × slower than memory (PLANES 100, on two nodes)"
+    lines = ["time of transport by messages: file-after is", "3.45 × slower than memory (PLANES 100, on two nodes)"]
+    assert wrapped(text, 74, 2) == lines, "about as long as one another"
     assert wrapped(f"a {'b' * 200} c", 58, 2)[0] == "a" and max(map(len, wrapped(f"a {'b' * 200} c", 58, 2))) == 58
     canvas, axes = new_canvas(3.0)
     set_finding(axes, [text, "of 6 comparisons"])
@@ -197,7 +199,9 @@ def test_pictures_of_one_key_and_few_values() -> None:
     values = pictures["rate-values"].svg.decode()
     texts = ["".join(each.itertext()) for each in ElementTree.fromstring(values).iter() if each.tag.endswith("}text")]
     assert [text for text in texts if text in names] == names and texts.count("profile") == 1
-    assert {"rate in GB/s, more is better", "streams.d.throughput"} <= set(texts)
+    assert (
+        "rate in GB/s, more is better, logarithmic" in texts and "streams.d.throughput" in pictures["rate-values"].title
+    )
     assert {"0.02", "0.05", "0.1", "0.2", "0.5", "1"} <= set(texts)
     assert not any(colour in values for colour in COLOURS[1:-1]) and COLOURS[0] in values
     assert "every repetition" in pictures["operations-s"].title
@@ -243,7 +247,7 @@ def test_an_axis_of_ratios_has_room_and_marks_on_both_sides(low: float, high: fl
 @pytest.mark.parametrize(
     ("unit", "largest", "shown"),
     [
-        ("s", 3e-5, (1e-6, "µs")), ("s", 0.05, (1e-3, "ms")), ("s", 5.0, (1, "s")), ("B/s", 2e9, (1e9, "GB/s")),
+        ("s", 3e-5, (1e-6, "µs")), ("s", 0.5, (1e-3, "ms")), ("s", 5.0, (1, "s")), ("B/s", 2e9, (1e9, "GB/s")),
         ("B", 0.0, (1, "B")), ("1", 2.0, (1, "")), ("steps/s", 2.0, (1, "steps/s")),
     ],
 )  # fmt: skip
@@ -277,12 +281,66 @@ def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
     # The warm-up has 0; the eight others 1 … 8.
     assert [row["value"] for row in first] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {(row["first_quartile"], row["median"], row["third_quartile"]) for row in first} == {(2.75, 4.5, 6.25)}
-    assert "I/O" in pictures["operations-t"].svg.decode() and "wait" not in pictures["operations-t"].svg.decode()
+    drawn = {name: pictures[f"operations-{name}"].svg.decode() for name in "st"}
+    assert "moving data" in drawn["t"] and "waiting" not in drawn["t"], "the words of the report of a run"
+    assert ">s, what takes longest: computing in 4 of 4 trials<" in drawn["s"]
 
 
 def test_a_box_leaves_out_what_is_far_away() -> None:
     assert make_box([1, 2, 3, 4, 5, 6, 7, 30]) == (1, 2.75, 4.5, 6.25, 7)
     assert make_box([2.0]) == (2, 2, 2, 2, 2)
+
+
+def texts_of(picture: ResultsPicture) -> list[str]:
+    root = ElementTree.fromstring(picture.svg)
+    return ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
+
+
+def test_pictures_speak_in_words_and_each_has_its_finding() -> None:
+    """Lists, mappings and whole keys of the file are no labels; labels that the campaign gives are."""
+    size = {1: [96, 96], 2: [192, 96]}
+    trials = [
+        each.model_copy(update={"parameters": {**each.parameters, "stages.s.with.size": size[int(str(each.key)[-1])]}})
+        for each in schedule_of().trials
+    ]
+    labels = {"streams.d.via": "way", "stages.s.with.size": "points"}
+    metrics = {"time": {"of": "run.wall_s", "label": "time of the run"}}
+    vary = {"streams.d.via": ["sst", "bp5"], "stages.s.ranks": [1, 2], "stages.s.with.size": list(size.values())}
+    spec = spec_of(labels=labels, metrics=metrics, matrix=vary)
+    results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history_of())
+    pictures = {each.name: texts_of(each) for each in make_pictures(results)}
+    assert list(pictures) == ["time-values", "time-by-ranks", "time-map", "comparisons"], "names of files stay"
+    drawn = [text for texts in pictures.values() for text in texts]
+    assert not [text for text in drawn if re.search(r"\[|stages\.|streams\.|run\.", text)]
+    by_ranks = pictures["time-by-ranks"]
+    assert {"96×96", "192×96", "ranks, points", "way bp5", "time of the run in s, less is better"} <= set(by_ranks)
+    assert "time of the run, 2 ranks ÷ 1 rank: 0.31 (way bp5) to 0.60 (way sst)" in by_ranks
+    assert "ideal weak scaling: 1" in by_ranks
+    assert {"1, 96×96", "way"} <= set(pictures["time-map"])
+    (first,) = (text for text in pictures["time-map"] if "faster" in text or "slower than" in text)
+    assert first == "time of the run: bp5 is 2 × slower than sst (1 rank)"
+    assert first in pictures["comparisons"] and first in pictures["time-values"]
+    assert "largest difference of 2 comparisons: 1 worse, 1 the same" in pictures["comparisons"]
+    (page,) = [make_page(results, make_pictures(results))]
+    assert "<h2>time of the run</h2>" in page and "<th" in page and ">way<" in page and ">via<" not in page
+
+
+def test_a_label_of_a_comparison_that_is_too_long_leaves_out_what_is_always_the_same() -> None:
+    """Before anything of it is cut; what tells it from the others stays."""
+    long = {"streams.d.via": "sst-with-a-preset-of-our-own", "streams.d.strategy": "hostname:binpacking"}
+    results = make_results(spec_of(), schedule_of(), history_of())
+    one, other = (each.model_copy(update={"at": {**each.at, **long}}) for each in results.comparisons)
+    (*_, picture) = make_pictures(results.model_copy(update={"comparisons": [one, other]}))
+    assert {"time: bp5 against sst (1 rank)", "time: bp5 against sst (2 ranks)"} <= set(texts_of(picture))
+    (*_, picture) = make_pictures(results)
+    assert "time: bp5 against sst (1 rank)" in texts_of(picture)
+
+
+def test_labels_use_the_whole_width_of_the_picture() -> None:
+    """As many letters as fit: narrow ones more, wide ones less."""
+    assert line_length(["il" * 30]) > 1.5 * line_length(["load rate of the stream"]) > 2 * line_length(["WM" * 30])
+    label = "load_rate: hostname:binpacking against hyperslab (via sst, transport rdma)"
+    assert len(label) > 70 and short_labels([label, label], line_length([label])) == [label] * 2
 
 
 WEAK = [{"stages.s.ranks": ranks, "stages.s.with.size": [32 * ranks, 8]} for ranks in (1, 2, 4)]
@@ -330,3 +388,13 @@ def test_a_value_has_one_colour_in_all_pictures() -> None:
     assert [colours.colour(each) for each in points[:3]] == list(COLOURS[:3])
     assert [colours.line_style(each, ranks).colour for each in points] == [colours.colour(each) for each in points]
     assert [colours.line_label(each, via) for each in points[::3]] == ["1 rank", "2 ranks"]
+
+
+def test_a_marker_means_one_thing() -> None:
+    """The marker says the same as the colour; dashes and fill say the rest, also of a single point."""
+    keys = ("stages.s.ranks", "streams.d.via", "stages.s.env.STEPS")
+    points = [dict(zip(keys, each, strict=True)) for each in product((1, 2), "ab", (4, 8))]
+    ranks, *_ = find_dimensions(points)
+    styles = [ValueColours(points).line_style(each, ranks) for each in points[:4]]
+    assert [(each.colour, each.marker) for each in styles] == [(COLOURS[0], "o")] * 2 + [(COLOURS[1], "s")] * 2
+    assert [(each.dashes, each.fill) for each in styles] == [("-", "full"), ("--", "none")] * 2

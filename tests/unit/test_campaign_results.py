@@ -190,6 +190,20 @@ def test_the_summary_names_all_values_that_may_be_the_best() -> None:
     )
 
 
+def test_the_summary_tells_the_largest_certain_difference() -> None:
+    """Not the comparison that is written first; one that is not certain tells nothing, however large it is."""
+    metrics = {"time": "run.wall_s", "half": {"of": "stages.s.wall_s", "label": "half of the time"}}
+    results = make_results(spec_of(metrics=metrics), schedule_of(), history_of())
+    first, *_, last = results.comparisons
+    assert (first.metric, last.metric) == ("time", "half")
+    small = first.model_copy(update={"ratio": 1.1, "decision": "slower"})
+    large = last.model_copy(update={"ratio": 3.0, "low": None, "decision": "slower"})
+    chosen = results_summary(results.model_copy(update={"comparisons": [small, large]}))
+    assert chosen.endswith("sst is the fastest: bp5 has 3.00 times the half of the time of sst.")
+    unsure = large.model_copy(update={"decision": "undecided"})
+    assert "times the time of sst" in results_summary(results.model_copy(update={"comparisons": [small, unsure]}))
+
+
 def test_the_summary_counts_what_failed_and_what_is_left() -> None:
     failed = make_results(spec_of(repetitions=10), schedule_of(), history_of(failed=("sst1", 3)))
     assert results_summary(failed).startswith("31 of 40 repetitions succeeded, 1 failed, 8 still to run; ")
@@ -281,7 +295,9 @@ def test_only_the_tests_that_were_made_are_counted() -> None:
     assert len(results.comparisons) == 4
     page = make_page(results, make_pictures(results))
     assert "Median of the ratios within blocks; p of the sign test over the blocks, corrected for 2 comparisons" in page
-    assert page.index("pictures/comparisons.svg") < page.index("<h2>Pictures") < page.index("pictures/time-values.svg")
+    order = ["pictures/comparisons.svg", "<h2>time<", "pictures/time-values.svg", "<h2>rate<"]
+    places = [page.index(each) for each in order]
+    assert places == sorted(places), "the pictures of a metric are under its heading"
 
 
 def test_what_was_not_measured_in_turns_is_not_counted_as_a_test() -> None:

@@ -136,16 +136,33 @@ def test_a_panel_keeps_few_steps_evenly_and_always_the_newest() -> None:
 def test_pictures_have_units_that_people_can_read() -> None:
     panel = Panel("p", Quantity("density", "2e23 s/kg/m"), 1, x=Quantity("momentum", "5e-24 kg*m/s"))
     panel.add(Shot(0, 40.0, np.array([0.0, 10.0]), np.array([-3.0, 3.0])))
-    shown = in_readable_units(panel, Names("time", Quantity("time", "1.5e-10 s"), panel.x))
+    shown = in_readable_units(panel, Names("time", Quantity("time", "1.5e-10 s"), panel.x), 0)
     assert (shown.value, shown.x) == ("density (10²⁴ s/(kg·m))", "momentum (10⁻²⁴ kg·m/s)")
     assert (shown.time.label, shown.time.moment(6.0)) == ("time (ns)", "t = 6 ns")
     (shot,) = shown.panel.shots
     assert [shot.time, *shot.x, *shot.values] == pytest.approx([6.0, -15.0, 15.0, 0.0, 2.0])
     given = SimpleNamespace(range=[0.0, 5.0], log=False)
     assert limits(shown.panel, given) == pytest.approx((0.0, 1.0)), "a range is in the units of the data"
-    assert (
-        in_readable_units(Panel("V", Quantity("V"), 0, shots=[shot]), Names("", Quantity("step"), panel.x)).value == "V"
-    )
+    names = Names("", Quantity("step"), panel.x)
+    assert in_readable_units(Panel("V", Quantity("V"), 0, shots=[shot]), names, 0).value == "V"
+
+
+def test_axes_without_coordinates_are_called_as_those_of_a_page() -> None:
+    """Of a slice those that are left: its own axes, not those of an array of two dimensions."""
+    names = Names("", Quantity("step"), Quantity("x"))
+    image = Shot(0, 0.0, np.zeros((2, 3)), np.empty(0))
+    for dimensions, cut, expected in ((2, 0, (0, 1)), (3, 0, (1, 2)), (3, 1, (0, 2)), (3, 2, (0, 1))):
+        shown = in_readable_units(Panel("V", Quantity("V"), dimensions, shots=[image]), names, cut)
+        assert (shown.vertical, shown.horizontal) == tuple(f"cell along axis {axis}" for axis in expected)
+    given = names._replace(vertical=Quantity("y", "m"), horizontal=Quantity("x", "m"))
+    panel = Panel("V", Quantity("V"), 2, shots=[image], extent=(0.0, 3.0, 0.0, 2.0))
+    shown = in_readable_units(panel, given, 0)
+    assert (shown.vertical, shown.horizontal) == ("y (m)", "x (m)")
+    assert in_readable_units(Panel("V", Quantity("V"), 1, shots=[shot_of(4)]), names, 0).x == "cell along axis 0"
+
+
+def shot_of(size: int) -> Shot:
+    return Shot(0, 0.0, np.zeros(size), np.arange(size, dtype=np.float64))
 
 
 @pytest.mark.parametrize(

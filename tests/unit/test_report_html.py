@@ -95,10 +95,11 @@ def test_the_card_of_a_stream_has_its_variables_with_units(tmp_path: Path) -> No
     assert found == ["position  float64  [N, 3]  Å\nstep      int32  scalar\nq         1/Å"]
 
 
-def test_a_label_stands_right_of_its_mark_or_nowhere() -> None:
-    assert [(round(mark.left), mark.label) for mark in round_marks(0.83)] == [
-        (0, "0"), (24, "200 ms"), (48, "400 ms"), (72, "600 ms"), (96, ""),
+def test_a_label_stands_right_of_its_mark_and_at_the_end_left_of_it() -> None:
+    assert [(round(mark.left), mark.label, mark.css_class) for mark in round_marks(0.83)] == [
+        (0, "0", ""), (24, "200 ms", ""), (48, "400 ms", ""), (72, "600 ms", ""), (96, "800 ms", "tight end"),
     ]  # fmt: skip
+    assert [mark.css_class for mark in round_marks(31.0)] == ["", "", "", "end"], "room for both labels on a phone"
 
 
 def test_wide_tables_scroll_by_themselves(tmp_path: Path) -> None:

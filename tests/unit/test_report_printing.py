@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.errors import to_message
+from workflow.formatting import NO_BREAK
 from workflow.plan.plan_model import NodePlan, ParameterPlan, Placement
 from workflow.report.html.page import key_facts
 from workflow.report.html.page_sections import make_time_shares
@@ -288,7 +289,7 @@ def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
     assert head[head.index("computing") : head.index("rest") + 1] == ["computing", "moving", "waiting", "rest"]
     assert "the run was limited by saxs: while data moved it waited for " in text and "of the time" in text
     for bar in make_time_shares(report):
-        shares = [int(share) for share in re.findall(r"(\d+) %", bar.text)]
+        shares = [int(share) for share in re.findall(rf"(\d+){NO_BREAK}%", bar.text)]
         assert abs(sum(shares) - 100) <= 3, bar.text
 
 

@@ -16,7 +16,7 @@ from workflow.campaign.changes.show_changes import (
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.results.campaign_tables import method_text, ratio_text, varied
 from workflow.campaign.results.picture_canvas import ResultsPicture
-from workflow.campaign.results.results_pictures import RatioRow, ratio_picture
+from workflow.campaign.results.results_pictures import RatioRow, count_text, ratio_picture
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
@@ -58,7 +58,8 @@ def changes_picture(name: str, changes: CampaignChanges) -> ResultsPicture | Non
         f"{changes.new} against {changes.base}, better to the right: {ratio_text(changes.changes)} (its inverse where "
         "less is better) with its 95 % interval; the band is the tolerance"
     )
-    return ratio_picture(name, title, rows) if rows else None
+    found = [f"{changes.new} against {changes.base}", count_text([each.decision for each in changes.changes])]
+    return ratio_picture(name, title, found, rows) if rows else None
 
 
 def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) -> str:

@@ -21,6 +21,7 @@ SCALE = "scale"
 SCALES = "scales"
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
+Label = Annotated[str, Field(min_length=1, max_length=30, pattern=r"^[^.=\s][^.=]*$")]
 _SETTINGS = "keys of the pipeline, as for `--set`, or `site.KEY`, with their values"
 
 
@@ -73,6 +74,9 @@ class Metric(Spec):
     of: str = Field(
         description="a figure of the report: `run.wall_s`, `stages.NAME.compute_s`, `streams.NAME.throughput`, …",
         examples=["streams.field.throughput"],
+    )
+    label: Label | None = Field(
+        None, examples=["rate of loading"], description="what pictures and headings call it (default: its name)"
     )
     better: Better | None = Field(None, description="whether less or more of it is better (default: by the figure)")
     unit: str | None = Field(
@@ -185,6 +189,11 @@ class CampaignSpec(Spec):
     metrics: Annotated[dict[Name, MetricOrText], Field(min_length=1)] = Field(
         default_factory=lambda: {"time": Metric(of="run.wall_s")},
         description="what is measured, by name: `NAME: FIGURE` (default: `time: run.wall_s`)",
+    )
+    labels: dict[str, Label] = Field(
+        {},
+        examples=[{"stages.producer.env.PLANES": "planes"}],
+        description="key that varies → what pictures and tables call it (default: its last word)",
     )
     threshold: float = Field(
         0.05, gt=0, lt=1, description="smallest relative difference between two medians that matters in practice"

@@ -231,6 +231,11 @@ def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
         message = f"{', '.join(map(shown, rows[index]))} are together twice"
         yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
     known = varied_keys(spec)
+    for key in spec.labels:
+        if key not in known:
+            hint = did_you_mean(key, known) or f"keys that vary here: {listing(known)}"
+            message = f"`{key}` does not vary in this campaign"
+            yield problem_at(root, ("labels", key), message, hint, at_key=True)
     for index, point in enumerate(spec.exclude):
         for key in point:
             if key not in known:

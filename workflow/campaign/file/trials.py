@@ -11,6 +11,7 @@ from typing import Any
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
+from workflow.formatting import plural
 from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
@@ -117,6 +118,25 @@ def value_text(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {value_text(item)}" for key, item in value.items()) + "}"
     return "[" + ", ".join(value_text(item) for item in value) + "]" if isinstance(value, list) else str(value)
+
+
+def in_words(name: str, value: object) -> str:
+    """A key with its value: `2 ranks`, `size 96×96`, `via sst`, `no profile`."""
+    if name == "ranks" and isinstance(value, int):
+        return plural(value, "rank")
+    words = value_in_words(name, value)
+    return words if value is None else f"{name} {words}"
+
+
+def value_in_words(name: str, value: object) -> str:
+    """A value beside which its key is not said, or said elsewhere: `96×96`, `ratio 4`, `no profile`, `sst`."""
+    if value is None:
+        return f"no {name}"
+    if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
+        return "×".join(map(value_text, value))
+    if isinstance(value, dict) and value:
+        return ", ".join(in_words(str(key), each) for key, each in value.items())
+    return value_text(value)
 
 
 def _combinations(spec: CampaignSpec, root: Node) -> Iterator[Point]:

@@ -24,7 +24,7 @@ from workflow.campaign.results.campaign_tables import (
 )
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.picture_canvas import ResultsPicture, RowLabels
-from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, with_labels
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.samples import measured
@@ -60,6 +60,7 @@ def write_page(directory: Path, results: CampaignResults) -> list[Path]:
 
 def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: TrialDrawing | None = None) -> str:
     """The page: key facts, the pipeline, comparisons, a table and pictures per metric, and what repeats it."""
+    results = with_labels(results)
     status = CampaignStatus(campaign=results.campaign, site=results.site, spent_s=0.0, trials=results.trials)
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     facts = [
@@ -76,12 +77,15 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         summary=results_summary(results),
         shown=shown,
         key_facts=[fact for fact in facts if fact.value],
-        metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
+        metrics=[
+            (metric, metric_table(results, metric), [each for each in drawn if each[0].metric == metric.name])
+            for metric in results.metrics
+        ],
         comparisons=comparison_table(results),
         method=method_text(results.comparisons),
         trials=status_table(status),
         ratios=[each for each in drawn if each[0].name == COMPARISONS],
-        pictures=[each for each in drawn if each[0].name != COMPARISONS],
+        operations=[each for each in drawn if not each[0].metric and each[0].name != COMPARISONS],
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from workflow.campaign.file.trials import short_names, value_text
+from workflow.campaign.file.trials import short_names, value_in_words, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.results_model import (
     CampaignLine,
@@ -20,6 +20,7 @@ from workflow.campaign.results.results_model import (
     MetricFacts,
     TrialCount,
     TrialResult,
+    with_labels,
 )
 from workflow.campaign.results.samples import Measured
 from workflow.campaign.statistics import Test
@@ -150,8 +151,8 @@ def comparison_table(results: CampaignResults) -> Table:
     keys = varied(each.at for each in results.comparisons)
     facts = {metric.name: metric for metric in results.metrics}
     columns: list[Column[ComparisonResult]] = [
-        text_column("metric", lambda each: each.metric),
-        prose_column("compared", lambda each: f"{value_text(each.value)} with {value_text(each.against)}"),
+        text_column("metric", lambda each: facts[each.metric].title),
+        prose_column("compared", lambda each: compared_text(each, "with")),
         *parameter_columns(keys, lambda each: each.at),
         number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
         number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=2),
@@ -161,15 +162,25 @@ def comparison_table(results: CampaignResults) -> Table:
     return make_table(columns, results.comparisons)
 
 
+def compared_text(each: ComparisonResult, word: str) -> str:
+    """`pipe with off`, `ratio 4 with ratio 1`: the two values, with this word between them."""
+    name = each.vary.rpartition(".")[2]
+    return f"{value_in_words(name, each.value)} {word} {value_in_words(name, each.against)}"
+
+
 def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> str:
     """`faster`, or for what is no time or rate `better`; with the threshold where the medians are the same."""
     if reason:
         return f"{decision}: {reason}"
     if decision == "same":
         return f"same within {metric.threshold * 100:g} %"
-    if metric.unit in ("s", "B/s") or decision == "undecided":
-        return decision
-    return "better" if decision == "faster" else "worse"
+    return verdict_word(decision, metric)
+
+
+def verdict_word(decision: Decision, metric: MetricFacts) -> str:
+    """`faster` for a time or a rate of bytes, for all else `better`."""
+    words = {} if metric.unit in ("s", "B/s") else {"faster": "better", "slower": "worse"}
+    return words.get(decision, decision)
 
 
 class Tested(Protocol):
@@ -227,10 +238,11 @@ def varied(points: Iterable[Mapping[str, object]]) -> list[str]:
 def parameter_columns(keys: Sequence[str], parameters: Callable[[R], Mapping[str, object]]) -> list[Column[R]]:
     """A column for each key that varies; empty for a row that does not have the key."""
 
-    def cell(key: str) -> Callable[[R], str]:
-        return lambda row: value_text(parameters(row)[key]) if key in parameters(row) else ""
-
     names = short_names(keys)
+
+    def cell(key: str) -> Callable[[R], str]:
+        return lambda row: value_in_words(names[key], parameters(row)[key]) if key in parameters(row) else ""
+
     return [text_column(names[key], cell(key)) for key in keys]
 
 
@@ -262,9 +274,10 @@ def _count(value: float) -> str:
 
 def latex_tables(results: CampaignResults) -> str:
     """A table for each metric, and one of the comparisons."""
+    results = with_labels(results)
     better = {"less": "less is better", "more": "more is better"}
     tables = [
-        latex_table(metric_table(results, each), f"{each.name} ({each.of}, {better[each.better]})", each.name)
+        latex_table(metric_table(results, each), f"{each.title} ({each.of}, {better[each.better]})", each.name)
         for each in results.metrics
     ]
     if results.comparisons:

@@ -62,6 +62,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         results=results,
         operations=_operations(shown, of_trial),
         scaling=spec.scaling,
+        labels=spec.labels,
         options=schedule.options.arguments,
         comparisons=comparisons,
         notes=[
@@ -96,8 +97,11 @@ def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
             threshold = metric.threshold or spec.threshold
             chosen = metric.better or better
             found.append(
-                MetricFacts(name=name, of=metric.of, unit=metric.unit or unit, better=chosen, threshold=threshold)
-            )
+                MetricFacts(
+                    name=name, of=metric.of, unit=metric.unit or unit, better=chosen, threshold=threshold,
+                    label=metric.label or "",
+                )
+            )  # fmt: skip
     return found
 
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from workflow.campaign.file.trials import Parameters, short_names, trial_text, value_text
+from workflow.campaign.file.trials import Parameters, in_words, short_names, trial_text, value_in_words, value_text
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import MetricFacts
-from workflow.formatting import plural
+from workflow.formatting import NO_BREAK, in_one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -47,18 +47,23 @@ MOST_ROWS = 60
 LONGEST = 20
 """Letters of a label beside its row: they take about a third of the picture."""
 WIDEST = 58
-"""Letters in one line of a picture."""
+"""Letters in one line of a legend."""
+FULL = 0.94
+"""Of the width of the picture: a line of a title or a label above its row is at most so long."""
+AXIS_LINE = 36
+"""Letters in one line beside a vertical axis."""
 MOST_LINES, LINE = 2, 0.16
 """Lines of a sentence of the title, and inches of each."""
 LOGARITHMIC = 20.0
 """From this ratio of the largest to the smallest value on their axis is logarithmic."""
+LOGARITHM = ", logarithmic"
+"""What the name of such an axis ends with."""
 TIMES = ((1e-6, "µs"), (1e-3, "ms"))
 PREFIXES = ("", "k", "M", "G", "T", "P")
 DataRow = Sequence[str | int | float | bool | None]
 CUT = "…"
 FEWEST = 8
 """Letters on each side of what all labels share that are kept: they say what the rest belongs to."""
-NO_BREAK = "\u00a0"
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class ResultsPicture:
     pdf: Callable[[], bytes]
     columns: Sequence[str]
     rows: Sequence[DataRow]
+    metric: str = ""
+    """The name of the only metric that it shows."""
 
     def csv(self) -> bytes:
         """The numbers as a table; empty where a value is not known."""
@@ -138,12 +145,14 @@ def new_row_canvas(rows: RowSpace, beside: float) -> tuple[Canvas, Axes]:
     axes.set_ylim(count - 1 + rows.half + MARGIN, -rows.top - MARGIN)
     if rows.is_above:
         axes.set_yticks([])
-        for row, label in enumerate(short_labels(rows.labels, WIDEST)):
+        for row, label in enumerate(short_labels(rows.labels, line_length(rows.labels))):
             place = row - rows.top + LABEL / 2 / rows.height
             # No line of the picture passes through its letters.
             paper = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5}
             where = axes.get_yaxis_transform()
-            axes.text(0.01, place, label, transform=where, va="center", fontsize=LABEL_SIZE, bbox=paper)
+            axes.text(
+                0.01, place, label, transform=where, va="center", fontsize=LABEL_SIZE, bbox=paper, in_layout=False
+            )
             if row:
                 axes.axhline(row - rows.top, color=PALE, linewidth=0.8)
     else:
@@ -152,21 +161,25 @@ def new_row_canvas(rows: RowSpace, beside: float) -> tuple[Canvas, Axes]:
 
 
 def label_values(axis: Axis, metric: MetricFacts, largest: float) -> None:
-    """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name; below it the figure."""
-    label_axis(axis, metric.name, metric.unit, largest, f", {metric.better} is better\n{metric.of}")
+    """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name."""
+    label_axis(axis, metric.title, metric.unit, largest, f", {in_one_line(f'{metric.better} is better')}")
 
 
 def label_axis(axis: Axis, name: str, unit: str, largest: float, more: str = "") -> None:
-    """An axis of values up to `largest`, in a unit of which that is some: `ms`, `GB/s`."""
+    """An axis of values up to `largest`, in a unit of which that is some: `ms`, `GB/s`. Its scale is set before."""
+    from matplotlib.axis import YAxis
+
     factor, shown = axis_unit(unit, largest)
     axis.set_major_formatter(lambda value, _: f"{value / factor:.6g}")
-    axis.set_label_text(f"{name}{f' in {shown}' if shown else ''}{more}")
+    text = f"{name}{f' in{NO_BREAK}{shown}' if shown else ''}{more}{LOGARITHM if axis.get_scale() == 'log' else ''}"
+    lines = wrapped(text, AXIS_LINE, MOST_LINES) if isinstance(axis, YAxis) else [text.replace(NO_BREAK, " ")]
+    axis.set_label_text("\n".join(lines))
 
 
 def axis_unit(unit: str, largest: float) -> tuple[float, str]:
     """(size of the unit, its name) for values up to `largest`; no name for ratios and counts."""
     if unit == "s":
-        return next(((size, name) for size, name in TIMES if largest < size * 100), (1.0, "s"))
+        return next(((size, name) for size, name in TIMES if largest < size * 1000), (1.0, "s"))
     if unit in ("B", "B/s"):
         power = min(max(0, int(math.log10(largest) // 3)), len(PREFIXES) - 1) if largest > 0 else 0
         return 1000.0**power, PREFIXES[power] + unit
@@ -201,7 +214,7 @@ def set_ratio_axis(axes: Axes, low: float, high: float, marks: Sequence[float]) 
 
 def set_finding(axes: Axes, lines: Sequence[str]) -> None:
     """What the picture shows, above it: a reader sees it first. More than two lines make the picture higher."""
-    text = [line for each in lines for line in wrapped(each, WIDEST, MOST_LINES)]
+    text = [line for each in lines for line in wrapped(each, line_length([each]), MOST_LINES)]
     canvas = axes.get_figure(root=True)
     assert canvas is not None
     canvas.set_figheight(canvas.get_figheight() + LINE * max(0, len(text) - 2))
@@ -258,6 +271,21 @@ def _saved(canvas: Canvas, form: Literal["svg", "pdf"], metadata: dict[str, None
     return stream.getvalue()
 
 
+def line_length(texts: Sequence[str]) -> int:
+    """How many letters fit into a line as wide as the picture, if they are as wide as those of the widest text."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=LABEL_SIZE)
+    with warnings.catch_warnings():
+        # Of letters that the font lacks.
+        warnings.simplefilter("ignore")
+        found = {text: text_to_path.get_text_width_height_descent(text, font, False) for text in texts if text}
+    widths = [width / len(text) for text, (width, _, _) in found.items()]
+    # Its widths are points, as all are of which 72 make an inch.
+    return int(FULL * WIDTH * 72 / max(widths, default=LABEL_SIZE))
+
+
 def short_labels(labels: Sequence[str], most: int) -> list[str]:
     """Labels of at most about `most` letters: what all have in common goes first, then the middle of each.
 
@@ -305,12 +333,25 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
-    """A text in about `most` lines of at most so many letters, broken between its words but not in brackets.
+    """A text in about `most` lines of at most so many letters, all about as long, broken between its words but not in
+    brackets or beside `×` and `=`.
 
     Of a longer one the middle goes.
     """
-    whole = re.sub(rf"\([^()]{{,{width - 2}}}\)", lambda found: found[0].replace(" ", NO_BREAK), text)
-    lines = textwrap.wrap(cut_middle(whole, width * most), width, break_long_words=False, break_on_hyphens=False)
+    whole = re.sub(rf"\([^()]{{,{width - 2}}}\)", lambda found: in_one_line(found[0]), text)
+    whole = re.sub(r"(?<=\d) \(", f"{NO_BREAK}(", whole)
+    whole = re.sub(r" ([×=]) ", rf"{NO_BREAK}\1{NO_BREAK}", whole)
+    whole = cut_middle(whole, width * most)
+
+    def lines_of(letters: int) -> list[str]:
+        return textwrap.wrap(whole, letters, break_long_words=False, break_on_hyphens=False)
+
+    lines = lines_of(width)
+    for letters in range(width - 1, 0, -1):
+        shorter = lines_of(letters)
+        if len(shorter) > len(lines) or max(map(len, shorter)) > letters:
+            break
+        lines = shorter
     return [cut_middle(line.replace(NO_BREAK, " "), width) for line in lines]
 
 
@@ -338,22 +379,3 @@ class RowLabels:
     def whole(self, parameters: Parameters) -> str:
         """With all its keys, for the data beside the picture."""
         return trial_text(parameters, self._names)
-
-
-def in_words(name: str, value: object) -> str:
-    """A key with its value: `2 ranks`, `size 96×96`, `via sst`, `no profile`."""
-    if name == "ranks" and isinstance(value, int):
-        return plural(value, "rank")
-    words = value_in_words(name, value)
-    return words if value is None else f"{name} {words}"
-
-
-def value_in_words(name: str, value: object) -> str:
-    """A value beside which its key is not said, or said elsewhere: `96×96`, `ratio 4`, `no profile`, `sst`."""
-    if value is None:
-        return f"no {name}"
-    if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
-        return "×".join(map(value_text, value))
-    if isinstance(value, dict) and value:
-        return ", ".join(in_words(str(key), each) for key, each in value.items())
-    return value_text(value)

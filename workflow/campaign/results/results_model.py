@@ -5,6 +5,8 @@ Times are seconds, sizes bytes, rates bytes per second. None means too few value
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +21,7 @@ Operation = Literal["compute", "io", "wait"]
 CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
 # Load average per core above which the report says so.
 BUSY = 2.0
+DECIDED = ("faster", "slower")
 
 
 class ResultsPart(BaseModel):
@@ -35,6 +38,12 @@ class MetricFacts(ResultsPart):
     unit: str
     better: Better
     threshold: float = Field(description="smallest relative difference that matters")
+    label: str = Field("", description="what pictures and headings call it; empty: its name")
+
+    @property
+    def title(self) -> str:
+        """What it is called in pictures and headings."""
+        return self.label or self.name
 
 
 class TrialResult(ResultsPart):
@@ -99,6 +108,12 @@ class ComparisonResult(ResultsPart):
         description="whether the repetitions of both trials were interleaved, so that a drift of the machine affected "
         "both alike; false: no verdict; null: not known",
     )
+
+
+def certain(compared: Iterable[ComparisonResult]) -> list[ComparisonResult]:
+    """Those that are faster or slower, the largest difference first."""
+    decided = [(each, abs(math.log(each.ratio))) for each in compared if each.ratio and each.decision in DECIDED]
+    return [each for each, _ in sorted(decided, key=lambda pair: -pair[1])]
 
 
 class OperationTimes(ResultsPart):
@@ -237,9 +252,33 @@ class CampaignResults(ResultsPart):
     results: list[TrialResult]
     operations: list[OperationTimes] = Field([], description="what the stages did with their time")
     scaling: Scaling | None = Field(None, description="as the campaign file states it")
+    labels: dict[str, str] = Field({}, description="key that varies → what pictures and tables call it")
     options: list[str] = Field([], description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
+
+
+def with_labels(results: CampaignResults) -> CampaignResults:
+    """The same for readers: the last word of each key that has a label is that label."""
+    names = {key: ".".join([*key.split(".")[:-1], label]) for key, label in results.labels.items()}
+
+    def named(parameters: Mapping[str, object]) -> dict[str, object]:
+        return {names.get(key, key): value for key, value in parameters.items()}
+
+    return results.model_copy(
+        update={
+            "labels": {},
+            "trials": [each.model_copy(update={"parameters": named(each.parameters)}) for each in results.trials],
+            "results": [each.model_copy(update={"parameters": named(each.parameters)}) for each in results.results],
+            "operations": [
+                each.model_copy(update={"parameters": named(each.parameters)}) for each in results.operations
+            ],
+            "comparisons": [
+                each.model_copy(update={"vary": names.get(each.vary, each.vary), "at": named(each.at)})
+                for each in results.comparisons
+            ],
+        }
+    )
 
 
 def machine_is_busy(load: float | None, cores: int) -> bool | None:

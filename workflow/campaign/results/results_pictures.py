@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from workflow.campaign.file.trials import short_names
-from workflow.campaign.results.campaign_tables import metric_text, ratio_text, varied
+from workflow.campaign.file.trials import Parameters, in_words, short_names
+from workflow.campaign.results.campaign_tables import compared_text, metric_text, ratio_text, varied, verdict_word
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
+    LOGARITHM,
     LONGEST,
     MOST_ROWS,
     PALE,
@@ -22,10 +23,10 @@ from workflow.campaign.results.picture_canvas import (
     ResultsPicture,
     RowLabels,
     RowSpace,
-    in_words,
     is_wide,
     label_axis,
     label_values,
+    line_length,
     new_canvas,
     new_row_canvas,
     set_finding,
@@ -36,16 +37,19 @@ from workflow.campaign.results.picture_canvas import (
     shown_rows,
     to_pdf,
     to_svg,
-    value_in_words,
 )
 from workflow.campaign.results.results_model import (
     CampaignResults,
     ComparisonResult,
     MetricFacts,
+    Operation,
     OperationTimes,
     TrialResult,
+    certain,
+    with_labels,
 )
 from workflow.campaign.results.scaling_picture import (
+    Dimension,
     ValueColours,
     find_dimensions,
     meaningful,
@@ -53,7 +57,8 @@ from workflow.campaign.results.scaling_picture import (
     scaling_picture,
 )
 from workflow.campaign.verdicts import Decision
-from workflow.formatting import plural
+from workflow.formatting import in_one_line, plural
+from workflow.report.html.svg_charts import LABELS
 from workflow.report_figures import Better
 
 if TYPE_CHECKING:
@@ -61,7 +66,6 @@ if TYPE_CHECKING:
 
 
 COMPARISONS = "comparisons"
-DECIDED = ("faster", "slower")
 POINTS, LETTER = 0.7 * 72 * WIDTH, 0.62
 """Width of the cells of a map together, and of a letter in its size."""
 SMALLEST = 5.0
@@ -69,8 +73,8 @@ SMALLEST = 5.0
 MARK = 4
 """Letters that each label of a map's columns has room for; where there are too many, some have none."""
 # The hues of the report of a run.
-OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
-NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
+OPERATIONS: dict[Operation, str] = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
+NAMES: dict[Operation, str] = {name: LABELS[name] for name in get_args(Operation)}
 BOX = 0.12
 """Height of a box in inches, as that of a trial."""
 TRIAL = 0.55
@@ -81,7 +85,10 @@ FEWEST_IN_BOX = 5
 VERDICTS: dict[Decision, str] = {
     "faster": COLOURS[2], "slower": COLOURS[5], "same": COLOURS[0], "undecided": COLOURS[6],
 }  # fmt: skip
-MEANINGS = {"faster": "better", "slower": "worse", "same": "the same", "undecided": "undecided"}
+MEANINGS: dict[Decision, str] = {"faster": "better", "slower": "worse", "same": "the same", "undecided": "undecided"}
+BAND = 12
+"""Points: the interval is seen behind the dots."""
+DOT: Any = {"markersize": 3, "alpha": 0.7}
 # Of ratios that are all near 1 this much is shown, so that noise does not look like an effect.
 NARROWEST = 1.1
 ROOM = 0.04
@@ -90,7 +97,7 @@ ROOM = 0.04
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
     """All that the results allow: values of each metric, medians by a number, heat maps, operations, ratios."""
-    results = _without_meaningless(results)
+    results = with_labels(_without_meaningless(results))
     pictures = []
     for metric in results.metrics:
         rows = [each for each in results.results if each.metric == metric.name and each.values]
@@ -99,12 +106,11 @@ def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
         points = [each.parameters for each in rows]
         compared = [each.vary for each in results.comparisons]
         colours = ValueColours([each.parameters for each in results.results], compared)
-        pictures.append(
-            _values(metric, rows, colours, [each for each in results.comparisons if each.metric == metric.name])
-        )
+        of_metric = [each for each in results.comparisons if each.metric == metric.name]
+        pictures.append(_values(metric, rows, colours, of_metric))
         drawn = (scaling_picture(metric, rows, each, colours, results.scaling) for each in find_dimensions(points))
         pictures += [each for each in drawn if each is not None]
-        pictures += _heat_map(metric, rows)
+        pictures += _heat_map(metric, rows, of_metric)
     for stage in dict.fromkeys(each.stage for each in results.operations):
         pictures.append(operation_picture(stage, [each for each in results.operations if each.stage == stage]))
     ratios = list(_ratio_rows(results))
@@ -112,7 +118,8 @@ def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
         f"comparisons, better to the right: {ratio_text(results.comparisons)} (its inverse where less is better) with "
         "its 95 % interval; the band counts as the same"
     )
-    return [*pictures, *([ratio_picture(COMPARISONS, title, ratios)] if ratios else [])]
+    found = overall_finding(results)
+    return [*pictures, *([ratio_picture(COMPARISONS, title, found, ratios)] if ratios else [])]
 
 
 def _without_meaningless(results: CampaignResults) -> CampaignResults:
@@ -141,10 +148,10 @@ def _values(
         colour = colours.colour(each.parameters)
         if each.low is not None and each.high is not None:
             axes.plot(
-                [each.low, each.high], [height, height], color=colour, linewidth=7, alpha=0.3, solid_capstyle="butt"
+                [each.low, each.high], [height, height], color=colour, linewidth=BAND, alpha=0.3, solid_capstyle="butt"
             )
         for value, is_outlier in zip(each.values, each.outliers, strict=True):
-            axes.plot(value, height, "o", markersize=4, color=colour, fillstyle="none" if is_outlier else "full")
+            axes.plot(value, height, "o", color=colour, **DOT, fillstyle="none" if is_outlier else "full")
         axes.plot(each.median or 0.0, height, "|", markersize=15, markeredgewidth=2, color=BLACK)
     values = [value for each in shown for value in each.values]
     if is_wide(values):
@@ -154,7 +161,7 @@ def _values(
     label_values(axes.xaxis, metric, max(values))
     _explain_values(canvas, axes, shown)
     set_finding(axes, finding(metric, rows, compared))
-    title = f"{metric.name}: every repetition, the median and its 95 % interval"
+    title = f"{metric.title} ({metric.of}): every repetition, the median and its 95 % interval"
     data = [
         [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
         for each in shown
@@ -162,8 +169,9 @@ def _values(
     ]
     columns = ["trial", "number", "value", "outlier", "median", "low", "high"]
     return ResultsPicture(
-        f"{metric.name}-values", title + shown_rows(len(rows), "trials"), to_svg(canvas), to_pdf(canvas), columns, data
-    )
+        f"{metric.name}-values", title + shown_rows(len(rows), "trials"), to_svg(canvas), to_pdf(canvas), columns, data,
+        metric.name,
+    )  # fmt: skip
 
 
 def compared_adjacent(rows: Sequence[TrialResult], keys: Collection[str]) -> list[TrialResult]:
@@ -191,45 +199,62 @@ def finding(metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence
         if len(best) < 2:
             return []
         first = best[-1 if metric.better == "more" else 0]
-        return [f"{metric.name}: best median {metric_text(first.median, metric.unit)}, {naming.text(first.parameters)}"]
-    count = Counter(MEANINGS[each.decision] for each in compared)
-    counts = ", ".join(f"{count[word]} {word}" for word in MEANINGS.values() if count[word])
-    total = f"of {plural(len(compared), 'comparison')}: {counts}"
-    decided = sorted(
-        ((each, abs(math.log(each.ratio))) for each in compared if each.ratio and each.decision in DECIDED),
-        key=lambda pair: -pair[1],
-    )
+        value = in_one_line(metric_text(first.median, metric.unit))
+        return [f"{metric.title}: best median {value}, {naming.text(first.parameters)}"]
+    words: dict[Decision, str] = {each: verdict_word(each, metric) for each in MEANINGS}
+    total = "of " + count_text([each.decision for each in compared], {**words, "same": MEANINGS["same"]})
+    decided = certain(compared)
     if not decided:
-        return [f"{metric.name}: no certain difference", total]
-    most = {each.decision: (each, size) for each, size in reversed(decided)}
-    told = [
-        _difference(each, math.exp(size), compared) for each, size in sorted(most.values(), key=lambda pair: -pair[1])
-    ]
-    return [f"{metric.name}, largest: {told[0]}", *(f"but also {each}" for each in told[1:]), total]
+        return [f"{metric.title}: no certain difference", total]
+    most = {each.decision: each for each in reversed(decided)}
+    told = [_difference(each, metric, compared) for each in decided if most[each.decision] is each]
+    also = [f"but also {each}" for each in told[1:]]
+    return [f"{metric.title}: {told[0]}", *also, f"largest {'differences' if also else 'difference'} {total}"]
 
 
-def _difference(each: ComparisonResult, factor: float, compared: Sequence[ComparisonResult]) -> str:
+def overall_finding(results: CampaignResults) -> list[str]:
+    """The largest certain difference of all metrics, and how many comparisons have which result."""
+    total = "of " + count_text([each.decision for each in results.comparisons])
+    largest = next(iter(certain(results.comparisons)), None)
+    if largest is None:
+        return ["no certain difference", total]
+    metric = next(each for each in results.metrics if each.name == largest.metric)
+    its = [each for each in results.comparisons if each.metric == metric.name]
+    return [f"{metric.title}: {_difference(largest, metric, its)}", f"largest difference {total}"]
+
+
+def count_text(decisions: Sequence[Decision], words: Mapping[Decision, str] = MEANINGS) -> str:
+    """`6 comparisons: 1 faster, 1 slower, 4 undecided`."""
+    count = Counter(decisions)
+    counts = ", ".join(f"{count[decision]} {word}" for decision, word in words.items() if count[decision])
+    return f"{plural(len(decisions), 'comparison')}: {counts}"
+
+
+def _difference(each: ComparisonResult, metric: MetricFacts, compared: Sequence[ComparisonResult]) -> str:
     """`pipe is 1.14 × better than off (1 rank)`: in brackets what tells this comparison from the others."""
     points = [other.at for other in compared]
     names = short_names(varied([*points, {each.vary: each.value}]))
     keys = [number_key(dimension, points) or dimension.keys[0] for dimension in find_dimensions(points)]
     at = ", ".join(in_words(names[key], each.at[key]) for key in keys if key in each.at)
-    value, against = (value_in_words(names[each.vary], one) for one in (each.value, each.against))
-    return f"{value} is {factor:.3g} × {MEANINGS[each.decision]} than {against}" + (f" ({at})" if at else "")
+    factor = math.exp(abs(math.log(each.ratio or 1.0)))
+    between = f"is {factor:.3g} × {verdict_word(each.decision, metric)} than"
+    return compared_text(each, between) + (f" ({at})" if at else "")
 
 
 def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) -> None:
     """What the marks of a row are."""
-    axes.plot([], [], "o", markersize=4, color=BLACK, label="repetition")
+    axes.plot([], [], "o", color=BLACK, **DOT, label="repetition")
     if any(any(each.outliers) for each in shown):
-        axes.plot([], [], "o", markersize=4, color=BLACK, fillstyle="none", label="outlier")
+        axes.plot([], [], "o", color=BLACK, **DOT, fillstyle="none", label="outlier")
     axes.plot([], [], "|", markersize=11, markeredgewidth=2, color=BLACK, label="median")
     if any(each.low is not None for each in shown):
-        axes.plot([], [], color=BLACK, linewidth=7, alpha=0.3, solid_capstyle="butt", label="95 % interval")
+        axes.plot([], [], color=BLACK, linewidth=BAND, alpha=0.3, solid_capstyle="butt", label="95 % interval")
     set_legend(canvas, axes)
 
 
-def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[ResultsPicture]:
+def _heat_map(
+    metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence[ComparisonResult]
+) -> Iterator[ResultsPicture]:
     """Medians over two dimensions, where trials differ in exactly two: that of more values goes down."""
     points = [each.parameters for each in rows]
     dimensions = sorted(find_dimensions(points), key=lambda each: -len(each.values))
@@ -248,22 +273,30 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     known = [value for value in medians.values() if value is not None]
     if size < SMALLEST:
         scale = canvas.colorbar(image, ax=axes, location="top", pad=0.1 / height, fraction=0.2 / height, aspect=20)
-        label_axis(scale.ax.xaxis, metric.name, metric.unit, max(known))
+        label_axis(scale.ax.xaxis, metric.title, metric.unit, max(known))
     else:
         _write_medians(axes, grid, metric, size)
-    axes.set_xticks(*_column_marks(across.values))
-    axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
+    axes.set_xticks(*_column_marks(_in_words(across, points)))
+    axes.set_yticks(range(len(down.values)), short_labels(_in_words(down, points), LONGEST))
     titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
     axes.set_xlabel(titles[1])
     axes.set_ylabel(titles[0])
-    set_finding(axes, [f"{metric.name}: medians"])
-    bright = f"{metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
+    set_finding(axes, finding(metric, rows, compared))
+    bright = f"medians; {metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
     axes.set_title(bright, loc="right", fontsize="small")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    title = f"{metric.name} ({metric.of}): medians by {titles[0]} and {titles[1]}"
+    title = f"{metric.title} ({metric.of}): medians by {titles[0]} and {titles[1]}"
     data = [[*point, value] for point, value in medians.items()]
-    yield ResultsPicture(f"{metric.name}-map", title, to_svg(canvas), to_pdf(canvas), [*titles, "median"], data)
+    yield ResultsPicture(
+        f"{metric.name}-map", title, to_svg(canvas), to_pdf(canvas), [*titles, "median"], data, metric.name
+    )
+
+
+def _in_words(dimension: Dimension, points: Sequence[Parameters]) -> list[str]:
+    """The values of a dimension as labels, in their order."""
+    words = {dimension.value(each): dimension.words(each) for each in points}
+    return [words[value] for value in dimension.values]
 
 
 def _write_medians(axes: Axes, grid: Sequence[Sequence[float]], metric: MetricFacts, size: float) -> None:
@@ -288,10 +321,14 @@ def _column_marks(values: Sequence[str]) -> tuple[range, list[str]]:
 def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
     metrics = {metric.name: metric for metric in results.metrics}
     names = short_names(varied(keys for each in results.comparisons for keys in ({each.vary: each.value}, each.at)))
-    for each in results.comparisons:
+    compared = [each for each in results.comparisons if each.ratio is not None]
+    labels = [_comparison_label(each, metrics[each.metric], names, each.at) for each in compared]
+    if max(map(len, labels), default=0) > line_length(labels):
+        labels = [_comparison_label(each, metrics[each.metric], names, _own(each, compared)) for each in compared]
+    for each, label in zip(compared, labels, strict=True):
         if each.ratio is not None:
             yield RatioRow(
-                label=_comparison_label(each, names),
+                label=label,
                 ratio=each.ratio,
                 low=each.low,
                 high=each.high,
@@ -302,10 +339,19 @@ def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
             )
 
 
-def _comparison_label(each: ComparisonResult, names: dict[str, str]) -> str:
-    at = f" ({', '.join(in_words(names[key], value) for key, value in each.at.items())})" if each.at else ""
-    value, against = (value_in_words(names[each.vary], one) for one in (each.value, each.against))
-    return f"{each.metric} {value} against {against}{at}"
+def _own(each: ComparisonResult, compared: Sequence[ComparisonResult]) -> Parameters:
+    """Where a comparison is, without what is the same of all others of its metric and key."""
+    others = [other.at for other in compared if (other.metric, other.vary) == (each.metric, each.vary)]
+    return {
+        key: value
+        for key, value in each.at.items()
+        if len(others) == 1 or any(key not in at or at[key] != value for at in others)
+    }
+
+
+def _comparison_label(each: ComparisonResult, metric: MetricFacts, names: Mapping[str, str], where: Parameters) -> str:
+    at = f" ({', '.join(in_words(names[key], value) for key, value in where.items())})" if where else ""
+    return f"{metric.title}: {compared_text(each, 'against')}{at}"
 
 
 class Box(NamedTuple):
@@ -353,15 +399,28 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
         if any(each.operation == operation for each in times):
             axes.plot([], [], "s", color=colour, label=NAMES[operation])
     set_legend(canvas, axes)
+    set_finding(axes, [where_time_goes(stage, list(trials.values()))])
     title = (
-        f"{stage}: time for computing, I/O and waiting; median, quartiles, and values within 1.5 times their distance"
+        f"{stage}: time for {_listed()}; median, quartiles, and values within 1.5 times their distance"
         if any(len(each.values) >= FEWEST_IN_BOX for each in times)
-        else f"{stage}: time for computing, I/O and waiting; every repetition, and the median"
+        else f"{stage}: time for {_listed()}; every repetition, and the median"
     )
     columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
     return ResultsPicture(
         f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), to_pdf(canvas), columns, data
     )
+
+
+def where_time_goes(stage: str, trials: Sequence[Sequence[OperationTimes]]) -> str:
+    """By the medians: `md, what takes longest: computing in 6, waiting in 1 of 7 trials`."""
+    longest = Counter(max(trial, key=lambda each: median(each.values)).operation for trial in trials)
+    told = ", ".join(f"{NAMES[operation]} in {count}" for operation, count in longest.most_common())
+    return f"{stage}, what takes longest: {told} of {plural(len(trials), 'trial')}"
+
+
+def _listed() -> str:
+    *first, last = NAMES.values()
+    return f"{', '.join(first)} and {last}"
 
 
 def _draw(axes: Axes, place: float, height: float, box: Box, times: OperationTimes) -> None:
@@ -407,8 +466,8 @@ class RatioRow:
         return Gain(1 / self.ratio, low, high)
 
 
-def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPicture:
-    """The gain of each row with its interval; the band is what counts as the same."""
+def ratio_picture(name: str, title: str, found: Sequence[str], rows: Sequence[RatioRow]) -> ResultsPicture:
+    """The gain of each row with its interval; the band is what counts as the same. `found`: what stands above it."""
     shown = [(each, each.gain) for each in rows[:MOST_ROWS]]
     space = RowSpace([each.label for each, _ in shown], ROW)
     canvas, axes = new_row_canvas(space, 1.3)
@@ -423,7 +482,8 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
     known = [value for _, gain in shown for value in gain if value is not None]
     low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
     set_ratio_axis(axes, low, high, marks)
-    axes.set_xlabel("← worse · by this factor · better →")
+    axes.set_xlabel(f"← worse · by this factor{LOGARITHM} · better →")
+    set_finding(axes, found)
     for decision, colour in VERDICTS.items():
         if any(each.decision == decision for each, _ in shown):
             axes.plot([], [], "o-", color=colour, linewidth=2.5, label=MEANINGS[decision])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.campaign.file.trials import short_names, value_text
+from workflow.campaign.file.trials import short_names, value_in_words
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import (
     CampaignResults,
     ComparisonResult,
     MetricFacts,
     TrialCount,
+    certain,
     machine_is_busy,
 )
 from workflow.formatting import plural, three_figures
@@ -56,10 +57,10 @@ class _Best(NamedTuple):
 
 
 def _best_text(results: CampaignResults) -> str:
-    """What the first metric that is compared says of the first key that is compared."""
+    """What the metric and the key of the largest certain difference say, or those of the first comparison."""
     if not results.comparisons:
         return ""
-    first = results.comparisons[0]
+    first, *_ = [*certain(results.comparisons), *results.comparisons]
     metric = next(each for each in results.metrics if each.name == first.metric)
     chosen = [each for each in results.comparisons if (each.metric, each.vary) == (first.metric, first.vary)]
     word = "fastest" if metric.unit in ("s", "B/s") else "best"
@@ -95,14 +96,18 @@ def _best(group: Sequence[ComparisonResult], metric: MetricFacts) -> _Best | Non
     if better:
         better.sort(key=lambda each: each.ratio or 0.0, reverse=metric.better == "more")
         winner = better[0]
-        names = [value_text(each.value) for each in better if _overlap(each, winner)]
-        return _Best(tuple(names), _ratio_text(winner, value_text(winner.against), metric))
+        names = [_word(each.vary, each.value) for each in better if _overlap(each, winner)]
+        return _Best(tuple(names), _ratio_text(winner, _word(winner.vary, winner.against), metric))
     if all(each.decision == "slower" for each in group):
         nearest = sorted(group, key=lambda each: each.ratio or 0.0, reverse=metric.better == "more")[0]
-        against = value_text(nearest.against)
-        text = f"{value_text(nearest.value)} has {_ratio_text(nearest, against, metric)}"
+        against = _word(nearest.vary, nearest.against)
+        text = f"{_word(nearest.vary, nearest.value)} has {_ratio_text(nearest, against, metric)}"
         return _Best((against,), text)
     return None
+
+
+def _word(key: str, value: object) -> str:
+    return value_in_words(key.rpartition(".")[2], value)
 
 
 def _overlap(one: ComparisonResult, other: ComparisonResult) -> bool:
@@ -114,7 +119,7 @@ def _overlap(one: ComparisonResult, other: ComparisonResult) -> bool:
 def _ratio_text(comparison: ComparisonResult, against: str, metric: MetricFacts) -> str:
     """`0.71 of the time of none [0.69, 0.74]`; of what is no part, `1.3 times the rate of none`."""
     ratio = comparison.ratio or 0.0
-    text = f"{three_figures(ratio)} {'of' if ratio < 1 else 'times'} the {metric.name} of {against}"
+    text = f"{three_figures(ratio)} {'of' if ratio < 1 else 'times'} the {metric.title} of {against}"
     if comparison.low is None or comparison.high is None:
         return text
     return f"{text} [{three_figures(comparison.low)}, {three_figures(comparison.high)}]"

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workflow.campaign.file.campaign_spec import Scaling
-from workflow.campaign.file.trials import Parameters, short_names, value_text
+from workflow.campaign.file.trials import Parameters, in_words, short_names, value_in_words, value_text
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
+    LOGARITHM,
     WIDEST,
     DataRow,
     ResultsPicture,
-    in_words,
     is_wide,
     label_values,
     new_canvas,
+    set_finding,
     set_legend,
     set_logarithmic,
     short_labels,
@@ -32,13 +33,16 @@ from workflow.campaign.results.picture_canvas import (
 )
 from workflow.campaign.results.results_model import MetricFacts, TrialResult
 from workflow.engines import ENGINES, traits_of
+from workflow.formatting import three_figures
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
 
 
+Dashes = str | tuple[int, tuple[int, ...]]
+"""As matplotlib takes them; dotted is the ideal."""
 MARKERS = "osD^vPX*"
-DASHES = ("-", "--", "-.")
+DASHES: tuple[Dashes, ...] = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (9, 3)))
 HEIGHT = 3.8
 LOGARITHMIC = 4.0
 """From this ratio of the largest to the smallest number on the axis is logarithmic."""
@@ -51,7 +55,9 @@ class LineStyle(NamedTuple):
 
     colour: str
     marker: str
-    dashes: str
+    dashes: Dashes
+    fill: Literal["full", "none"]
+    """Of the marker: it says the same as the dashes, also where there is one point only."""
 
 
 class ValueColours:
@@ -84,18 +90,17 @@ class ValueColours:
         )
 
     def line_style(self, parameters: Parameters, across: Dimension) -> LineStyle:
-        """Colour by the first dimension beside `across`, marker and dashes by those that follow."""
+        """Colour and marker by the first dimension beside `across`, dashes and fill by those that follow."""
         others = [each for each in self.dimensions if each != across]
         first = next((each for each in others if each == self._first), others[0] if others else None)
         if first is None:
-            return LineStyle(COLOURS[0], MARKERS[0], DASHES[0])
+            return LineStyle(COLOURS[0], MARKERS[0], DASHES[0], "full")
         index, rest = first.values.index(first.value(parameters)), 0
         for each in others:
             if each != first:
                 rest = rest * len(each.values) + each.values.index(each.value(parameters))
-        return LineStyle(
-            COLOURS[index % len(COLOURS)], MARKERS[(index + rest) % len(MARKERS)], DASHES[rest % len(DASHES)]
-        )
+        fill: Literal["full", "none"] = "none" if rest % 2 else "full"
+        return LineStyle(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], DASHES[rest % len(DASHES)], fill)
 
 
 def scaling_picture(
@@ -128,7 +133,7 @@ def scaling_picture(
         ]
         axes.errorbar(
             xs, ys, yerr=errors, color=style.colour, marker=style.marker, linestyle=style.dashes, capsize=3,
-            label=label or None,
+            fillstyle=style.fill, label=label or None,
         )  # fmt: skip
         ideal = [_ideal(metric.of, key, scaling, x / xs[0], ys[0]) for x in xs]
         if len(xs) > 1 and (best := [y for y in ideal if y is not None]):
@@ -144,15 +149,44 @@ def scaling_picture(
     _set_axes(
         axes, metric, rows, across, key, is_straight=has_ideal and _ideal(metric.of, key, scaling, 2.0, 1.0) != 1.0
     )
+    set_finding(axes, growth(metric, lines, across, key, scaling))
     if any(lines) or has_ideal:
         set_legend(canvas, axes)
     name = short_names([key_ for each in points for key_ in each])[key]
-    title = f"{metric.name} by {name}: medians and their 95 % intervals"
+    title = f"{metric.title} ({metric.of}) by {name}: medians and their 95 % intervals"
     title += f"; dotted: ideal {scaling} scaling from the first point of each line" if has_ideal else ""
     columns = ["line", name, "trial", "median", "low", "high", "ideal"]
     return ResultsPicture(
-        f"{metric.name}-by-{name.replace('.', '-')}", title, to_svg(canvas), to_pdf(canvas), columns, data
+        f"{metric.name}-by-{name.replace('.', '-')}", title, to_svg(canvas), to_pdf(canvas), columns, data, metric.name
     )
+
+
+def growth(
+    metric: MetricFacts, lines: Mapping[str, Sequence[TrialResult]], across: Dimension, key: str, scaling: Scaling
+) -> list[str]:
+    """By what factor the medians change from the smallest to the largest number, on the lines where that is least and
+    most: `steps, 2 ranks ÷ 1 rank: 0.51 (async pipe) to 0.67 (async naive)`. Nothing where no line has both.
+    """
+    numbers = [across.number(each.parameters, key) for line in lines.values() for each in line]
+    small, large = min(numbers), max(numbers)
+    factors: list[tuple[float, str]] = []
+    words: dict[float, str] = {}
+    for label, line in lines.items():
+        medians = {across.number(each.parameters, key): each.median for each in line}
+        first, last = medians.get(small), medians.get(large)
+        if small < large and first and last:
+            factors.append((last / first, f" ({label})" if label else ""))
+            words |= {across.number(each.parameters, key): _number_text(key, each.parameters) for each in line}
+    if not factors:
+        return []
+    told = [f"{three_figures(factor)}{where}" for factor, where in (min(factors), max(factors))]
+    found = [f"{metric.title}, {words[large]} ÷ {words[small]}: {' to '.join(dict.fromkeys(told))}"]
+    ideal = _ideal(metric.of, key, scaling, large / small, 1.0)
+    return found if ideal is None else [*found, f"ideal {scaling} scaling: {ideal:.3g}"]
+
+
+def _number_text(key: str, parameters: Parameters) -> str:
+    return in_words(key.rpartition(".")[2], parameters[key])
 
 
 def _ideal(figure: str, key: str, scaling: Scaling, factor: float, first: float) -> float | None:
@@ -165,7 +199,7 @@ def _set_axes(
 ) -> None:
     """`is_straight`: the ideal is a straight line where both axes are logarithmic."""
     others = Dimension(tuple(each for each in across.keys if each != key), ())
-    marks = {across.number(each.parameters, key): others.value(each.parameters) for each in rows}
+    marks = {across.number(each.parameters, key): others.words(each.parameters) for each in rows}
     numbers = sorted(marks)
     is_logarithmic = numbers[0] > 0 and numbers[-1] / numbers[0] >= LOGARITHMIC
     if is_logarithmic:
@@ -179,7 +213,8 @@ def _set_axes(
         set_logarithmic(axes, "y", medians)
     else:
         axes.set_ylim(bottom=0)
-    axes.set_xlabel(", ".join([key, *others.keys]))
+    names = short_names(varied(each.parameters for each in rows))
+    axes.set_xlabel(", ".join(names[each] for each in [key, *others.keys]) + (LOGARITHM if is_logarithmic else ""))
     label_values(axes.yaxis, metric, max(medians))
 
 
@@ -194,6 +229,12 @@ class Dimension:
     def value(self, parameters: Parameters) -> str:
         """What a trial has: `sst`, or `2, [192, 96, 96]` for two keys."""
         return ", ".join(value_text(parameters[key]) for key in self.keys if key in parameters)
+
+    def words(self, parameters: Parameters) -> str:
+        """The same for people: `2, 192×96×96`."""
+        return ", ".join(
+            value_in_words(key.rpartition(".")[2], parameters[key]) for key in self.keys if key in parameters
+        )
 
     def number(self, parameters: Parameters, key: str) -> float:
         """Where a trial is on the axis of a key that is a number."""

@@ -8,11 +8,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
-from workflow.formatting import duration, percent, rate, size
+from workflow.formatting import duration, in_one_line, percent, rate, size
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance, read_provenance
 from workflow.report.build.steering_notes import steering_note
@@ -27,7 +27,8 @@ from workflow.report.show.plan_tables import launch_lines
 
 RATE_INTERVALS = 200
 MOST_TICKS = 5
-RIGHTMOST_LABEL = 87.0  # percent of the width: a label further right would hang over the edge
+RIGHTMOST_LABEL = 87.0  # percent of the width: the label of a mark further right is on its left, inside the page
+TIGHT = 30.0  # percent between marks, for two labels beside one another on a phone
 TICK_UNITS = (
     *(digit * 10.0**power for power in range(-3, 1) for digit in (1, 2, 5)), 10.0, 15.0, 30.0,
     *(60.0 * minutes for minutes in (1, 2, 5, 10, 15, 30)), *(3600.0 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96)),
@@ -44,10 +45,12 @@ class KeyFact(NamedTuple):
 
 
 class AxisMark(NamedTuple):
-    """A mark of the time axis, `left` percent from its start; no label where there is no room."""
+    """A mark of the time axis, `left` percent from its start; the label of the last may be on its left."""
 
     left: float
     label: str
+    css_class: Literal["", "end", "tight end"]
+    """end: the label is on the left; tight: on a narrow page that leaves no room for the label before."""
 
 
 class LegendEntry(NamedTuple):
@@ -115,11 +118,12 @@ def round_marks(seconds: float) -> list[AxisMark]:
     longest = TICK_UNITS[-1] * max(1, math.ceil(seconds / TICK_UNITS[-1] / MOST_TICKS))
     unit = next((unit for unit in TICK_UNITS if seconds / unit <= MOST_TICKS), longest)
     scale, name = next((scale, name) for scale, name in TICK_NAMES if unit >= scale)
+    at_end: Literal["end", "tight end"] = "tight end" if 100 * unit / seconds < TIGHT else "end"
     marks = []
     for index in range(int(seconds / unit) + 1):
         left = 100 * index * unit / seconds
         label = f"{index * unit / scale:g} {name}" if index else "0"
-        marks.append(AxisMark(left, label if left < RIGHTMOST_LABEL else ""))
+        marks.append(AxisMark(left, label, "" if left < RIGHTMOST_LABEL else at_end))
     return marks
 
 
@@ -168,9 +172,9 @@ def make_time_shares(report: Report) -> list[TimeShares]:
         if parts := stage.parts():
             # All that is in the bar, so that the shares are the whole.
             named = (activity for activity in ACTIVITIES if parts.get(activity, 0.0) >= 0.005)
-            text = " · ".join(f"{svg_charts.LABELS[activity]} {percent(parts[activity])}" for activity in named)
+            text = " · ".join(f"{svg_charts.LABELS[each]} {in_one_line(percent(parts[each]))}" for each in named)
             bar = svg_charts.share_bar(parts, f"{stage.name}: {text}")
-            rows.append(TimeShares(stage.name, bar, f"{text} of {duration(stage.wall_s)}"))
+            rows.append(TimeShares(stage.name, bar, f"{text} of {in_one_line(duration(stage.wall_s))}"))
     return rows
 
 
