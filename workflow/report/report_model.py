@@ -267,7 +267,8 @@ class StreamPart(ReportPart):
         "most received; at_least: bytes that the first rank of such a reader received; unknown: nobody counted them, "
         "or they are 0",
     )
-    stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
+    stored: int | None = Field(None, description="bytes on disk of its data files that still exist; None: no file")
+    compressed: bool = Field(False, description="some of its variables were written with an operator")
     unread: list[str] = Field([], description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")

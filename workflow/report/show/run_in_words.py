@@ -141,7 +141,7 @@ def compression_lines(report: Report) -> list[str]:
     """How much smaller the compressed streams are on disk, and the largest error of each variable, by reader."""
     lines = []
     for stream in report.streams:
-        if stream.stored and stream.bytes:
+        if stream.compressed and stream.stored and stream.bytes:
             share = percent(stream.stored / stream.bytes)
             lines.append(f"{stream.name}: stored {size(stream.stored)} of {size(stream.bytes)} ({share})")
         lines += [
