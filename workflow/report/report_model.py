@@ -67,7 +67,8 @@ class RunPart(ReportPart):
         "known of its job",
     )
     resumable: bool = Field(
-        False, description="it ended before its work was done, has done some of it, and no part goes on with it yet"
+        False,
+        description="it ended before its work was done, something of it can be used, and no part goes on with it yet",
     )
     site: str = ""
     wf_version: str = ""

@@ -110,7 +110,7 @@ def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path |
 
     if report.run.resumable:
         name = shlex.quote(report.run.directory) if run_dir is None else typed_name(run_dir)
-        say(console, f"  next: {resume_text(name)}")
+        say(console, f"  next: {resume_text(report.run, name)}")
 
 
 def _colour(report: Report) -> str:
