@@ -194,7 +194,7 @@ class CampaignSpec(Spec):
         description="the ideal line in pictures over `stages.NAME.ranks`. strong: the total work is the same for all "
         "numbers of ranks; weak: the work of each rank is the same; none: no line (default: weak where a parameter "
         "of the component is in `zip` with the ranks "
-        "and grows with them, strong where none is)",
+        "and grows with them, or the component has its sizes per rank; strong otherwise)",
     )
     comparisons: list[ComparisonRequest] = Field(
         [], description="what the report decides: faster, slower, the same, or undecided"

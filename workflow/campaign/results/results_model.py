@@ -236,7 +236,7 @@ class CampaignResults(ResultsPart):
     metrics: list[MetricFacts]
     results: list[TrialResult]
     operations: list[OperationTimes] = Field([], description="what the stages did with their time")
-    scaling: Scaling | None = Field(None, description="as the campaign file states it")
+    scaling: Scaling | None = Field(None, description="of the campaign file, or of components sized per rank")
     options: list[str] = Field([], description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
