@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import h5py
 import numpy as np
 import pytest
 from adios2 import Stream
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from workflow.cli.result_verbs import compare
 from workflow.compare.compare_runs import compare_runs
 from workflow.compare.comparison import Comparison
 from workflow.data_files import read_steps
@@ -343,3 +346,16 @@ def test_boxes_cover_an_array_once(shape: tuple[int, ...], limit: int) -> None:
         assert 8 * int(np.prod(count, dtype=int)) <= limit
         seen[tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))] += 1
     assert (seen == 1).all()
+
+
+def test_the_tolerance_may_be_in_percent(tmp_path: Path) -> None:
+    def change(_: int, data: Data) -> None:
+        data["position"] *= 1.01
+
+    assert not compare_changed(tmp_path, write_bp, ".bp", change).identical
+    for tolerance, code in (("2%", 0), ("2 %", 0), ("0.02", 0), ("0.5%", 1), ("0", 1), ("2x", 2)):
+        done = CliRunner().invoke(
+            compare, [str(tmp_path / "a.bp"), str(tmp_path / "b.bp"), "--tolerance", tolerance], standalone_mode=False
+        )
+        found = done.exit_code if not isinstance(done.exception, click.UsageError) else done.exception.exit_code
+        assert found == code, (tolerance, done.output)

@@ -14,7 +14,7 @@ import click
 
 from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
-from workflow.cli.options import json_option, wide_option
+from workflow.cli.options import json_option, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 
@@ -312,21 +312,6 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     show_results(results, wide)
     for path in written:
         click.echo(path)
-
-
-def to_share(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """A relative difference, `5%` or `0.05`, as a share of one."""
-    if given is None:
-        return None
-    number = given.strip().removesuffix("%").strip()
-    try:
-        share = float(number) / 100 if given.strip().endswith("%") else float(number)
-    except ValueError:
-        raise click.BadParameter(f"expected a share such as `5%` or `0.05`, got `{given}`") from None
-    if not 0 < share < 10:
-        meant = f"; did you mean `{number}%`?" if 10 <= share < 1000 else ""
-        raise click.BadParameter(f"expected more than 0 and less than 1000 %, got `{given}`{meant}")
-    return share
 
 
 def comparison_options(function: F) -> F:

@@ -15,7 +15,7 @@ from workflow.report_figures import Better
 from workflow.spec.json_schema import DRAFT, tidy
 from workflow.spec.models.allocation_request import JobRequest
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Duration, Spec
+from workflow.spec.models.units import Duration, Share, Spec
 
 SCALE = "scale"
 SCALES = "scales"
@@ -82,10 +82,8 @@ class Metric(Spec):
         examples=["B/s"],
         description="unit, for a figure that the program measures itself",
     )
-    threshold: float | None = Field(
+    threshold: Share | None = Field(
         None,
-        gt=0,
-        lt=1,
         description="smallest relative difference that matters in practice (default: `threshold` of the campaign)",
     )
 
@@ -186,8 +184,8 @@ class CampaignSpec(Spec):
         default_factory=lambda: {"time": Metric(of="run.wall_s")},
         description="what is measured, by name: `NAME: FIGURE` (default: `time: run.wall_s`)",
     )
-    threshold: float = Field(
-        0.05, gt=0, lt=1, description="smallest relative difference between two medians that matters in practice"
+    threshold: Share = Field(
+        0.05, description="smallest relative difference between two medians that matters in practice"
     )
     scaling: Scaling | None = Field(
         None,
