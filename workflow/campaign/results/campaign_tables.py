@@ -167,7 +167,7 @@ def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> 
         return f"{decision}: {reason}"
     if decision == "same":
         return f"same within {metric.threshold * 100:g} %"
-    if metric.unit in ("s", "B/s") or decision == "undecided":
+    if metric.unit == "s" or metric.unit.endswith("/s") or decision == "undecided":
         return decision
     return "better" if decision == "faster" else "worse"
 
