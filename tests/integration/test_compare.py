@@ -16,11 +16,13 @@ from adios2 import Stream
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from tests.support.sample_run import make_plan
 from workflow.cli.result_verbs import compare
 from workflow.compare.compare_runs import compare_runs
 from workflow.compare.comparison import Comparison
 from workflow.data_files import read_steps
 from workflow.errors import RunError, WfError
+from workflow.report.show.printing import show_comparison
 
 Array = NDArray[Any]
 Data = dict[str, Array]
@@ -283,6 +285,26 @@ def test_a_result_that_one_run_lacks_is_a_difference(tmp_path: Path) -> None:
     assert not result.identical
     assert result.exit_code == 1
     assert result.to_text() == "different: only one side has pattern.bp"
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        ("SST", "has no data: its streams leave no file; add a sink `archive`, which keeps them"),
+        ("BP5", "has no data left: a campaign keeps those of its runs with `keep: all`"),
+    ],
+)
+def test_runs_without_data_say_how_to_have_some(
+    engine: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [tmp_path / name for name in ("a", "b")]
+    for run in runs:
+        run.mkdir()
+        (run / "plan.json").write_text(make_plan(engine=engine).to_json())
+    result = compare_runs(runs[0], runs[1])
+    assert result.exit_code == 2 and result.notes == [f"{run} {why}" for run in runs]
+    show_comparison(result)
+    assert "relative:" not in capsys.readouterr().out, "the legend of a table that is not there"
 
 
 def test_nothing_in_common_is_not_identical(tmp_path: Path) -> None:
