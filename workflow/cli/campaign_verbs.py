@@ -16,7 +16,7 @@ from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError, WfError
 
 if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
@@ -456,6 +456,10 @@ def gate(
     from workflow.api.gates import GateVersion, gate_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end
 
+    if new is None and old.is_file() and not (old_sets or new_sets or old_python or new_python):
+        text = f"NEW is missing: {old} would be compared with itself, which measures only the noise of the machine"
+        words = f"wf campaign gate OLD {shlex.quote(str(old))}"
+        raise WfError(text, f"name the file of the other checkout: `{words}`, or what differs: --new-set, --new-python")
     given = new or old
     file = _same_place(old, given) if old.is_dir() and new is not None else old
     before, after = (
