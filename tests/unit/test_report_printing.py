@@ -283,6 +283,16 @@ def test_a_total_says_what_is_missing(tmp_path: Path, kinds: list[str], text: st
     assert total_text(report.model_copy(update={"streams": [none]})) == "0 B"
 
 
+def test_what_a_pipe_writes_again_counts_once(tmp_path: Path) -> None:
+    plan = make_plan()
+    saxs = plan.stage("saxs").model_copy(update={"added": "pipe"})
+    plan = plan.model_copy(update={"stages": [saxs if each.name == "saxs" else each for each in plan.stages]})
+    report = compute_report(write_sample(tmp_path / "piped", steps=3, plan=plan))
+    assert [stream.passed_on for stream in report.streams] == [True, False]
+    pattern = report.stream("pattern")
+    assert pattern.bytes and total_text(report) == data_text(pattern)
+
+
 def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = write_sample(tmp_path / "good", steps=5)
     column: Column[StagePart] = text_column("sort", lambda stage: f"a-{stage.kind}")

@@ -268,6 +268,9 @@ class StreamPart(ReportPart):
         "most received; at_least: bytes that the first rank of such a reader received; unknown: nobody counted them, "
         "or they are 0",
     )
+    passed_on: bool = Field(
+        False, description="only a pipe or relay reads it, which writes its steps again: sums count them once"
+    )
     stored: int | None = Field(None, description="bytes on disk of its data files that still exist; None: no file")
     compressed: bool = Field(False, description="some of its variables were written with an operator")
     unread: list[str] = Field([], description="compressed variables that no stage read")

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from workflow.forecast.known_stages import PASSING_ON
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
 from workflow.report.build.step_times import rank_spread, times_of_end, times_of_stage
 from workflow.report.build.timeline import longest, queue_history
@@ -138,7 +139,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters), transport=transport_of(seen), steps=steps,
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
-        bytes_are=_bytes_are(volume, readers, records),
+        bytes_are=_bytes_are(volume, readers, records), passed_on=_is_passed_on(plan, records.plan),
         stored=stored_bytes(plan), compressed=is_compressed(plan, records), unread=unread(plan, records),
         io_s=io_s, wait_s=wait_s,
         write_times=times_of_end(own, lambda step: step.io_s + step.wait_s),
@@ -216,6 +217,10 @@ def _bytes_are(
     # SST's log has the bytes of the first rank only.
     one_of_many = not records.metrics[most.stage].exists and records.plan.stage(most.stage).ranks > 1
     return "at_least" if one_of_many else "read"
+
+
+def _is_passed_on(stream: StreamPlan, plan: Plan) -> bool:
+    return bool(stream.readers) and all(plan.stage(reader).added in PASSING_ON for reader in stream.readers)
 
 
 def is_compressed(plan: StreamPlan, records: Records) -> bool:

@@ -69,10 +69,11 @@ def _steps(stream: StreamPart) -> str:
 
 def total_text(report: Report) -> str:
     """Data of all streams: `5.78 MB`, or `at least 320 kB (not known of field)` where some were not counted."""
-    total = sum(stream.bytes or 0 for stream in report.streams)
+    streams = [stream for stream in report.streams if not stream.passed_on]
+    total = sum(stream.bytes or 0 for stream in streams)
     known = size(total)
-    uncounted = [stream.name for stream in report.streams if stream.bytes is None and stream.steps != 0]
-    partial = any(stream.bytes_are == "at_least" for stream in report.streams)
+    uncounted = [stream.name for stream in streams if stream.bytes is None and stream.steps != 0]
+    partial = any(stream.bytes_are == "at_least" for stream in streams)
     if not uncounted:
         return f"at least {known}" if partial else known
     names = ", ".join(uncounted[:MOST_LISTED]) + (" and others" if len(uncounted) > MOST_LISTED else "")
