@@ -14,7 +14,7 @@ import click
 
 from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
-from workflow.cli.options import json_option, to_share, wide_option
+from workflow.cli.options import json_option, say_wait, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError, WfError
 
@@ -305,6 +305,7 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     from workflow.api.campaigns import report_campaign
     from workflow.campaign.show_campaign import show_results
 
+    say_wait("computing the results, drawing the pictures…")
     results, written = report_campaign(name, directory, sets=sets)
     if as_json:
         click.echo(results.model_dump_json(indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -178,6 +179,12 @@ def tag_option(text: str) -> Callable[[F], F]:
         return tuple(check_tags(given))
 
     return click.option("--tag", "tags", multiple=True, metavar="TAG", callback=checked, help=text)
+
+
+def say_wait(text: str) -> None:
+    """What takes some seconds now, to a person who waits at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
 
 
 def to_share(_context: click.Context, option: click.Parameter, given: str | None) -> float | None:
