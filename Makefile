@@ -78,6 +78,7 @@ reliability-page: $(VENV)/dev $(VENV)-mpi/ready  ## run all runs that are hurt a
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
 $(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard tools/patches/*.patch)
+	@echo "$(VENV)-mpi: packages from PyPI, in about a minute; then ADIOS2 with MPI, which is built once in 5 to 10 minutes and kept in a cache"
 	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
 	$(VENV)-mpi/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(VENV)-mpi/bin/python tools/adios2_mpi.py --install

@@ -120,6 +120,11 @@ def test_a_run_is_forecast_from_a_former_one(home: Path, tmp_path: Path) -> None
     assert "stages.make: its computing time is not known: run it once, then `wf calibrate --from RUN`" in before
     wf(home, "run", "pipeline.yaml", "--run-dir", "former", "-q")
     assert "computing time of 2 stages" in wf(home, "calibrate", "--from", "former")
+    # What is recorded now, and what the file holds.
+    wf(home, "run", "pipeline.yaml", "--run-dir", "small", "-q", "--set", "stages.make.with.bytes=1 MB")
+    said = wf(home, "calibrate", "--from", "small")
+    assert "computing time of 2 stages; with those of earlier runs it has 4\n" in said
+    wf(home, "calibrate", "--from", "former")
     (home / "other.yaml").write_text(PIPELINE % 3)
     plan = wf(home, "plan", "other.yaml")
     assert "limited by stage make" in plan and "not known" not in plan

@@ -132,6 +132,8 @@ def test_one_version_twice_is_said_before_anything_runs(tmp_path: Path, wf: Wf) 
         assert same in said and "--new-set" in said and "is not a campaign's directory" in said
     for more in (["new/campaign.yaml"], ["--new-set", "set.stages.one.env.FACTOR=2"]):
         assert same not in wf("gate", "old/campaign.yaml", *more, *words, code=2)
+    said = wf("gate", "old/campaign.yaml", code=2)
+    assert "NEW is missing" in said and "`wf campaign gate OLD old/campaign.yaml`" in said and "--new-set" in said
     assert not (tmp_path / "ran.txt").exists()
 
 
@@ -210,7 +212,7 @@ def test_trials_and_metrics_of_one_version_alone(tmp_path: Path, wf: Wf) -> None
     assert len(ran(tmp_path)) == 2 * REPETITIONS, "a trial ran that cannot be compared"
     (new / "campaign.yaml").write_text(CAMPAIGN + "matrix: {stages.one.env.FACTOR: [7]}\n")
     assert "no trial is in both" in wf("gate", "old/campaign.yaml", "new/campaign.yaml", code=2)
-    assert "did you mean `time`" in wf("gate", "old/campaign.yaml", "--metric", "tme", code=2)
+    assert "did you mean `time`" in wf("gate", "old/campaign.yaml", "old/campaign.yaml", "--metric", "tme", code=2)
 
 
 def test_a_repetition_that_fails_ends_it_before_the_comparison(tmp_path: Path, wf: Wf) -> None:
@@ -241,7 +243,8 @@ def test_by_the_clock_the_same_version_is_seldom_worse(tmp_path: Path) -> None:
     codes = []
     for number in range(6):
         done = subprocess.run(
-            [*campaign.argv("gate"), "-q", "--dir", f"gate{number}"], cwd=tmp_path, env=campaign.environment,
+            [*campaign.argv("gate"), "campaign.yaml", "-q", "--dir", f"gate{number}"],
+            cwd=tmp_path, env=campaign.environment,
             capture_output=True, text=True, timeout=TIMEOUT_S,
         )  # fmt: skip
         assert done.returncode in (0, 4), done.stderr

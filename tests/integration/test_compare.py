@@ -8,16 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import h5py
 import numpy as np
 import pytest
 from adios2 import Stream
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from tests.support.sample_run import make_plan
+from workflow.cli.result_verbs import compare
 from workflow.compare.compare_runs import compare_runs
 from workflow.compare.comparison import Comparison
 from workflow.data_files import read_steps
 from workflow.errors import RunError, WfError
+from workflow.report.show.printing import show_comparison
 
 Array = NDArray[Any]
 Data = dict[str, Array]
@@ -282,6 +287,26 @@ def test_a_result_that_one_run_lacks_is_a_difference(tmp_path: Path) -> None:
     assert result.to_text() == "different: only one side has pattern.bp"
 
 
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        ("SST", "has no data: its streams leave no file; add a sink `archive`, which keeps them"),
+        ("BP5", "has no data left: a campaign keeps those of its runs with `keep: all`"),
+    ],
+)
+def test_runs_without_data_say_how_to_have_some(
+    engine: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [tmp_path / name for name in ("a", "b")]
+    for run in runs:
+        run.mkdir()
+        (run / "plan.json").write_text(make_plan(engine=engine).to_json())
+    result = compare_runs(runs[0], runs[1])
+    assert result.exit_code == 2 and result.notes == [f"{run} {why}" for run in runs]
+    show_comparison(result)
+    assert "relative:" not in capsys.readouterr().out, "the legend of a table that is not there"
+
+
 def test_nothing_in_common_is_not_identical(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     write_bp(a / "one.bp")
@@ -343,3 +368,16 @@ def test_boxes_cover_an_array_once(shape: tuple[int, ...], limit: int) -> None:
         assert 8 * int(np.prod(count, dtype=int)) <= limit
         seen[tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))] += 1
     assert (seen == 1).all()
+
+
+def test_the_tolerance_may_be_in_percent(tmp_path: Path) -> None:
+    def change(_: int, data: Data) -> None:
+        data["position"] *= 1.01
+
+    assert not compare_changed(tmp_path, write_bp, ".bp", change).identical
+    for tolerance, code in (("2%", 0), ("2 %", 0), ("0.02", 0), ("0.5%", 1), ("0", 1), ("2x", 2)):
+        done = CliRunner().invoke(
+            compare, [str(tmp_path / "a.bp"), str(tmp_path / "b.bp"), "--tolerance", tolerance], standalone_mode=False
+        )
+        found = done.exit_code if not isinstance(done.exception, click.UsageError) else done.exception.exit_code
+        assert found == code, (tolerance, done.output)

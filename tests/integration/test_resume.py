@@ -102,7 +102,8 @@ def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert code == 2 and "run has succeeded: nothing is left to do" in said
     other = tmp_path / "other"
     other.mkdir()
-    assert start(other, field="via: sst", fails=0).code == 1
+    failed = start(other, field="via: sst", fails=0)
+    assert failed.code == 1 and "wf resume" not in failed.said
     code, said = wf(other, "resume", str(other / "run"))
     assert code == 2
     assert "nothing of run can be used" in said and "sim has saved no state" in said

@@ -14,7 +14,7 @@ import pytest
 
 from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.changes.changes_model import CampaignChanges
+from workflow.campaign.changes.changes_model import CampaignChanges, FactChange
 from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
 from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.changes.gate import faults
@@ -30,6 +30,7 @@ from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.samples import measured
 from workflow.cli.main import main
 from workflow.errors import WfError
+from workflow.formatting import moment
 
 KEYS = ["streams.d.via", "stages.s.ranks"]
 Point = tuple[str, int]
@@ -125,6 +126,21 @@ def test_a_gate_names_the_test_that_was_made(capsys: pytest.CaptureFixture[str])
     assert {each.test for each in by_ranks.changes} == {"ranks"}
     for text in (printed(by_ranks, capsys), make_changes_page(by_ranks, None)):
         assert "ratio of the medians; p of Mann–Whitney" in text and "sign test" not in text
+
+
+@pytest.mark.parametrize("python", ["/a/python", "/b/python"])
+def test_the_page_of_a_gate_says_where_and_with_what_it_ran(python: str) -> None:
+    schedule, history = parts({("sst", 1): 1.0}, versions={"adios2": "2.11"})
+    results = make_results(spec_of(), schedule, history)
+    facts = [FactChange(fact="Python of components", base="/a/python", new=python)]
+    changes = version_changes(results, ("old.yaml", "--set " + 40 * "long_" + "=1"), facts, [], [])
+    page = make_changes_page(changes, None)
+    for fact, value in (("host", "h"), ("site", "local"), ("measured", moment(1e9))):
+        assert f"<dt>{fact}</dt><dd>{value}</dd>" in page
+    assert "(new) against old.yaml (base)</h1>" in page
+    # Of another Python the versions are not known.
+    assert ("<dt>adios2</dt><dd>2.11</dd>" in page) == (python == "/a/python")
+    assert "pipeline file" not in page, "the checksum is that of the new version's"
 
 
 def test_a_gate_says_why_a_ratio_is_undecided() -> None:

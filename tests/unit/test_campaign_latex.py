@@ -15,6 +15,7 @@ from workflow.campaign.results.campaign_tables import (
     metric_table,
 )
 from workflow.campaign.results.make_results import make_results
+from workflow.campaign.results.picture_canvas import axis_unit
 from workflow.report.show.text_table import Heading, Table
 
 ROW = re.compile(r"^(.*) \\\\$", re.MULTILINE)
@@ -29,7 +30,7 @@ def unescaped(cell: str) -> str:
 
 def test_the_cells_are_those_of_the_terminal() -> None:
     results = make_results(spec_of(), schedule_of(), history_of())
-    text = latex_tables(results)
+    text = latex_tables(results, lambda _unit, _largest: (1.0, ""))
     tables = [*(metric_table(results, each) for each in results.metrics), comparison_table(results)]
     shown = [[heading.title for heading in table.head] for table in tables]
     found = text.split(r"\begin{table}")[1:]
@@ -39,6 +40,26 @@ def test_the_cells_are_those_of_the_terminal() -> None:
         assert cells == [titles, *table.rows]
         assert len(re.findall(r"\\begin\{tabular\}\{([lr]+)\}", part)[0]) == len(titles)
     assert text.count(r"\begin{") == text.count(r"\end{")
+
+
+def test_a_table_has_one_unit_and_the_name_of_its_campaign() -> None:
+    """The trials of each engine differ by a factor of 1000: `9.9 ms` and `9.9 s` on the terminal."""
+    spec = spec_of(campaign="engines")
+    results = make_results(spec, schedule_of(), history_of())
+    small = [
+        each.model_copy(update={"median": each.median and each.median / 1000, "low": None, "high": None})
+        if each.parameters["streams.d.via"] == "bp5"
+        else each
+        for each in results.results
+    ]
+    results = results.model_copy(update={"results": small, "load": 7.0, "cores": 2})
+    text = latex_tables(results, axis_unit)
+    assert r"\label{tab:engines-time}" in text and r"\label{tab:engines-comparisons}" in text
+    assert text.count("the machine was busy: a median load of 7.0 on 2 cores") == 2
+    assert r"\caption{time in s (run.wall\_s, less is better)" in text
+    medians = [row.split(" & ")[3] for row in ROW.findall(text.split(r"\end{table}")[0])]
+    assert medians == ["median", "10.0", "6.03", "0.0201", "0.00613"]
+    assert "busy" not in latex_tables(results.model_copy(update={"load": 0.1}), axis_unit)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_finding_says_where_it_holds_and_that_it_does_not_elsewhere() -> None:
         compared("guided", 0.97, "slower", **two), compared("pipe", 0.888, "slower", **two),
     ]  # fmt: skip
     assert finding(STEPS, [], results) == [
-        "steps: pipe is 1.14 × better than off (1 rank)",
+        "steps: pipe is 1.14 × faster than off (1 rank)",
         "but also pipe is 1.13 × worse than off (2 ranks)",
         "largest differences of 4 comparisons: 1 better, 2 worse, 1 undecided",
     ]

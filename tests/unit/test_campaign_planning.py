@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from workflow.api.campaigns import plan_campaign
+from workflow.campaign.campaign_directory import to_schedule
+from workflow.campaign.ledger import History
+from workflow.campaign.results.make_results import make_results
 from workflow.spec import check
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component
@@ -67,3 +70,27 @@ def test_a_changed_pipeline_is_read_again(tmp_path: Path) -> None:
         planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
         keys.append(planned.ready[0].key)
     assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.parametrize(
+    ("campaign", "scaling"),
+    [
+        ("matrix: {stages.make.ranks: [1, 2], stages.make.with.steps: [1, 2]}", "weak"),
+        ("scaling: strong\nmatrix: {stages.make.ranks: [1, 2]}", "strong"),
+        ("zip: {stages.make.ranks: [1, 2], stages.make.with.bytes: [2 MB, 1 MB]}", None),
+        ("zip: {stages.make.ranks: [1, 2], stages.sink.ranks: [1, 2]}", "none"),
+        ("matrix: {stages.sink.ranks: [1, 2]}", None),
+    ],
+)
+def test_a_component_with_sizes_per_rank_has_more_work_with_more_ranks(
+    campaign: str, scaling: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: p\noversubscribe: true\nstages: {make: {component: synthetic}, sink: {component: 'null'}}\n"
+        "streams: {data: {from: make, to: sink, via: bp5}}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\n{campaign}\n")
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    assert planned.ready and not planned.refused, planned.problems
+    schedule = to_schedule(planned, tmp_path, wf_version="0", host="h", cores=2, versions={}, checksums={})
+    assert make_results(planned.spec, schedule, History()).scaling == scaling

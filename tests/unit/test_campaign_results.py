@@ -17,6 +17,7 @@ from workflow.campaign.ledger import History, Ledger, Repetition
 from workflow.campaign.results.campaign_page import make_page, write_results
 from workflow.campaign.results.campaign_tables import (
     comparison_table,
+    decision_text,
     method_text,
     metric_table,
     table_columns,
@@ -319,6 +320,17 @@ def test_what_was_not_measured_in_turns_is_not_counted_as_a_test() -> None:
 def test_verdicts_in_words() -> None:
     results = make_results(spec_of(), schedule_of(), history_of())
     assert [row[-1] for row in comparison_table(results).rows] == ["slower", "same within 5 %"]
+    # Of times and rates; what is neither is better or worse.
+    units = {"s": "faster", "B/s": "faster", "steps/s": "faster", "B": "better", "1": "better"}
+    for unit, verdict in units.items():
+        assert decision_text("faster", results.metrics[0].model_copy(update={"unit": unit})) == verdict
+
+
+@pytest.mark.parametrize("threshold", ["5 %", "5%", 0.05, "0.05"])
+def test_a_threshold_is_a_share_or_percent(threshold: object) -> None:
+    assert spec_of(threshold=threshold).threshold == 0.05
+    spec = spec_of(metrics={"t": {"of": "run.wall_s", "threshold": threshold}})
+    assert spec.metrics["t"].threshold == 0.05
 
 
 @pytest.mark.parametrize(

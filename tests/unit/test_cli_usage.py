@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import pytest
 
 from workflow import __version__
 from workflow.cli.main import main, wf
+from workflow.errors import WfError
 
 HERE = "wf: 1\nname: here\nstages:\n  s: {use: shock, via: ssst}\n"
 
@@ -122,3 +124,16 @@ def test_help_groups_the_verbs_by_what_they_are_for(
     text = capsys.readouterr().out
     titles = [line for line in text.splitlines() if re.fullmatch(r"[A-Z].*:", line)]
     assert titles == ["Options:", "Write a pipeline:", "Run it:", "Look at results:", "Run it many times:", "Machines:"]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("verb", ["report", "archive"])
+def test_a_wait_is_announced_to_those_who_watch(
+    verb: str, watched: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: watched)
+    with pytest.raises(WfError):
+        wf.main(["campaign", verb, "none"], standalone_mode=False)
+    said = capsys.readouterr().err
+    assert ("…" in said) == watched

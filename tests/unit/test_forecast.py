@@ -268,6 +268,11 @@ def test_records_of_the_same_stage_replace_each_other(tmp_path: Path) -> None:
     saxs = next(each for each in pooled if each.program == "saxs")
     assert (saxs.steps, saxs.run) == (82, "a and 1 others")
     assert 0.1 < saxs.compute_s.median < 0.2
+    # A step of atoms for each of md, however many runs are added up.
+    md = next(each for each in pooled if each.program == "md")
+    assert [(port.port, port.steps) for port in md.ports] == [("atoms", 82)]
+    forecast = make_forecast(make_plan(), with_records(calibration(), pooled))
+    assert [stage.steps_per_step for stage in forecast.stages] == [1.0, 1.0, 1.0]
 
 
 def test_the_report_shows_forecast_beside_measurement(tmp_path: Path) -> None:

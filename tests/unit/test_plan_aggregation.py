@@ -97,6 +97,18 @@ def test_more_files_than_aggregators_are_refused(policy: str, plan_of: Planner) 
     ]
 
 
+def test_more_files_than_ranks_are_refused(plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(FILE % (2, "{subfiles: 3}", "", "bp5"))
+    assert [(problem.key, problem.message, problem.hint) for problem in caught.value.problems] == [
+        (
+            "stages.walk.output.aggregation.subfiles",
+            "3 files, but stage walk has 2 ranks: each writes one at most",
+            "give at most 2",
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("ranks", "nodes", "parallel", "advised"),
     [

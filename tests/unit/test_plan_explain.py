@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.planner import SITE, Planner
+from tests.support.planner import CHAIN, SITE, Planner
 from workflow.errors import WfError
 from workflow.plan.explain import explain_key
 from workflow.plan.topology.implicit_stages import complete_pipeline
@@ -68,3 +68,21 @@ def test_a_key_that_was_not_written_has_the_value_in_force(plan_of: Planner, key
     assert len(said) >= len(lines)
     for line, start in zip(said[1:], lines[1:], strict=False):
         assert line.strip().startswith(start)
+
+
+def test_a_policy_has_what_follows_from_it(plan_of: Planner) -> None:
+    output = "output: {aggregation: {count: 1}, async: guided, compression: {position: {blosc: {codec: zstd}}}}"
+    text = CHAIN.replace("walker}", f"walker, {output}}}")
+    assert output in text
+    pipeline, plan = complete_pipeline(plan_of.load(text, via="bp5")), plan_of(text, via="bp5", site=MPI)
+    said = {
+        key: explain_key(pipeline, plan, f"stages.walk.output{key}").splitlines()
+        for key in ("", ".async", ".compression")
+    }
+    assert said[".async"][2:] == ["streams.positions.write.AsyncWrite = Guided", "  because output.async: guided"]
+    assert said[".compression"][2] == "streams.positions.write.operators.position"
+    assert [line.split(" ")[0] for line in said[""] if line.startswith("streams.")] == [
+        "streams.positions.write.AsyncWrite",
+        "streams.positions.write.NumAggregators",
+        "streams.positions.write.operators.position",
+    ]

@@ -255,6 +255,13 @@ def test_versions_of_another_python_are_read_off_its_folders(tmp_path: Path) -> 
     (tmp_path / "bin").mkdir()
     expected = {"python": "3.12.7", "adios2": "2.10.1", "numpy": "1.26.4", "mpi": "MPICH 4.2.3"}
     assert versions_of(str(tmp_path / "bin/python3")) == expected
+    # Builds with and without MPI may have one version.
+    (packages / "adios2").mkdir()
+    for name, build in (("libadios2_core.so", "serial"), ("libadios2_core_mpi.so", "MPI")):
+        (packages / "adios2" / name).touch()
+        versions_of.cache_clear()
+        expected["adios2"] = f"2.10.1 ({build})"
+        assert versions_of(str(tmp_path / "bin/python3")) == expected
     python = tmp_path / "bin/python3"
     python.write_text("#!/bin/sh\n")
     python.chmod(0o755)

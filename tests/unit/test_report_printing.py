@@ -181,7 +181,6 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
     assert result.stderr.splitlines()[1:] == [
         "error: stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
         "    [red]ValueError[/red]: A", f"  {run_dir}/report.html",
-        f"  next: `wf resume {run_dir}` goes on where it was",
     ]  # fmt: skip
 
 
@@ -196,12 +195,28 @@ def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.Cap
     run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", reason), metrics)
     log = run_dir / "stages/saxs/stderr.log"
     log.write_text("something else\nStageError: plot needs `pwer`; the stream has power\n")
-    then = f"  next: `wf resume {run_dir}` goes on where it was"
     assert end_of(run_dir, capsys) == [
-        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else", then
+        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
     ]  # fmt: skip
     log.write_text("plot needs `pwer`; the stream has power\n")
-    assert end_of(run_dir, capsys) == [f"error: {reason}", then]
+    assert end_of(run_dir, capsys) == [f"error: {reason}"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        ("", "correct the error and go on where it was: `wf resume {}`"),
+        ("supervisor_killed", "`wf resume {}` goes on where it was"),
+    ],
+)
+def test_what_failed_by_itself_is_corrected_first(
+    cause: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    events = make_events(metrics, "failed", "", "no file")  # its stages have done their work
+    events[-1]["cause"] = cause
+    run_dir = write_run(tmp_path / "bad", make_plan(), events, metrics)
+    assert end_of(run_dir, capsys)[-1] == f"  next: {advice.format(run_dir)}"
 
 
 def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,6 +282,16 @@ def test_a_total_says_what_is_missing(tmp_path: Path, kinds: list[str], text: st
     none = streams[-1].model_copy(update={"bytes": None, "steps": 0, "bytes_are": "unknown"})
     assert data_text(none) == "-"
     assert total_text(report.model_copy(update={"streams": [none]})) == "0 B"
+
+
+def test_what_a_pipe_writes_again_counts_once(tmp_path: Path) -> None:
+    plan = make_plan()
+    saxs = plan.stage("saxs").model_copy(update={"added": "pipe"})
+    plan = plan.model_copy(update={"stages": [saxs if each.name == "saxs" else each for each in plan.stages]})
+    report = compute_report(write_sample(tmp_path / "piped", steps=3, plan=plan))
+    assert [stream.passed_on for stream in report.streams] == [True, False]
+    pattern = report.stream("pattern")
+    assert pattern.bytes and total_text(report) == data_text(pattern)
 
 
 def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

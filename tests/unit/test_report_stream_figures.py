@@ -23,6 +23,7 @@ from tests.support.sample_run import START, make_end
 from workflow.plan.plan_model import Plan
 from workflow.report.build.make_report import make_report
 from workflow.report.report_model import StreamPart
+from workflow.report.show.run_in_words import compression_lines
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,25 @@ def test_the_size_of_compressed_files_is_that_of_their_data(tmp_path: Path) -> N
         (tmp_path / "atoms.bp" / name).write_bytes(bytes(size))
     report = make_report(records_of(tmp_path / "run", plan, {}))
     assert (report.stream("atoms").stored, report.stream("log").stored) == (12, None)
+    assert (report.stream("atoms").compressed, report.stream("log").compressed) == (True, False)
+
+
+def test_files_without_compression_have_a_size_to_compare_with(tmp_path: Path) -> None:
+    plan = compressed(tmp_path)
     plain = plan.model_copy(update={"stages": fan(limit=None, engine="BP5").stages})
-    assert stream_of(tmp_path / "plain", plain).stored is None
+    (tmp_path / "atoms.bp").mkdir()
+    (tmp_path / "atoms.bp/data.0").write_bytes(bytes(40))
+    report = make_report(records_of(tmp_path / "plain", plain, {}))
+    assert (report.stream("atoms").stored, report.stream("atoms").compressed) == (40, False)
+    assert not compression_lines(report)
+    # An HDF5 file is one file, a live stream has none.
+    (tmp_path / "atoms.h5").write_bytes(bytes(30))
+    one, live = ({"on_disk": [str(tmp_path / "atoms.h5")], "engine": engine} for engine in ("HDF5", "SST"))
+    for number, (changes, expected) in enumerate(((one, 30), (live, None))):
+        changed = plain.model_copy(
+            update={"streams": [plain.streams[0].model_copy(update=changes), *plain.streams[1:]]}
+        )
+        assert stream_of(tmp_path / f"other-{number}", changed).stored == expected
 
 
 def test_compressed_variables_that_nobody_read_are_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from workflow.spec.models.units import to_bytes, to_seconds
+from workflow.spec.models.units import to_bytes, to_seconds, to_share
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,14 @@ def test_what_is_no_duration(text: str, message: str) -> None:
 def test_what_is_no_size(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         to_bytes(text)
+
+
+@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), (" 5 % ", 0.05), ("0.05", 0.05), (0.05, 0.05), (1, 1)])
+def test_shares(text: object, share: float) -> None:
+    assert to_share(text) == share
+
+
+@pytest.mark.parametrize("text", ["5x", "", "%", "nan", "5 %%"])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"expected a share such as `5%` or `0.05`, got `{text}`")):
+        to_share(text)

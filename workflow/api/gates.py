@@ -205,11 +205,12 @@ def _version_facts(
 ) -> list[FactChange]:
     """What is known of both versions."""
     from workflow.campaign.changes.changes_model import FactChange
+    from workflow.campaign.changes.make_changes import PYTHON
 
     facts = [FactChange(fact="pipeline", base=before.campaign.pipeline, new=after.campaign.pipeline)]
     states = [git[each.ready[0].loaded.path.parent] for each in (before, after)]
     if states[0] is not None and states[1] is not None:
         facts.append(FactChange(fact="commit", base=states[0].commit[:12], new=states[1].commit[:12]))
     pythons = [each.campaign.python or sys.executable for each in (before, after)]
-    facts.append(FactChange(fact="Python of components", base=pythons[0], new=pythons[1]))
+    facts.append(FactChange(fact=PYTHON, base=pythons[0], new=pythons[1]))
     return facts

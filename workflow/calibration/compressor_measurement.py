@@ -78,7 +78,7 @@ def measure_compressor(
 def _rates(run: MeasuredRun, data: str) -> CompressorRates:
     plan = run.records.plan
     stream = plan.stream("data")
-    stored = stored_bytes(stream, run.records)
+    stored = stored_bytes(stream)
     written, read = run.printed["make"], run.printed["take"]
     size, steps = written["bytes"], len(written["seconds"])
     if not stored:

@@ -11,7 +11,7 @@ from workflow.calibration.calibration_file import calibration_path, load_calibra
 from workflow.calibration.measured_run import MeasuringPlace
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions
+from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions, StageRecord
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.site.discover import discover_allocation
@@ -33,6 +33,8 @@ class KeptCalibration:
     file: Path
     notes: list[str]
     interrupted: bool = False
+    recorded: Sequence[StageRecord] = ()
+    """The stages whose times were recorded now."""
 
 
 def measuring_place(site: str, folder: Path, decide: Callable[[Loaded, Site], Plan], *, quick: bool) -> MeasuringPlace:
@@ -118,7 +120,7 @@ def keep_stages(site: str, source: Path, *, new: bool = False) -> KeptCalibratio
     file = calibration_path(name)
     calibration = with_records(_old(name, new), records)
     write_calibration(calibration, file)
-    return KeptCalibration(calibration, file, left_out)
+    return KeptCalibration(calibration, file, left_out, recorded=records)
 
 
 def calibration_of(site: str = AUTO_SITE) -> Calibration:

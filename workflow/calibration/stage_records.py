@@ -170,6 +170,11 @@ def _add(
     if samples is None:
         samples = _Samples(stage, identity, ports)
         found.append(samples)
+    else:
+        now = {(each.port, each.side): each.steps for each in ports}
+        samples.ports = [
+            each.model_copy(update={"steps": each.steps + now[each.port, each.side]}) for each in samples.ports
+        ]
     samples.runs.append(run)
     samples.steps += terms.steps
     alone = share_of_core if terms.ready_s is None else _share_alone(stage, terms)

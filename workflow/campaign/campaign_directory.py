@@ -9,6 +9,7 @@ import hashlib
 import os
 import shlex
 import socket
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,9 @@ class Schedule(SchedulePart):
     checksums: dict[str, str] = Field({}, description="campaign and pipeline → SHA-256 of the file")
     files: dict[str, tuple[int, float]] = Field(
         {}, description="all files that the plans are made from → size and time when it was planned"
+    )
+    sized_per_rank: list[str] = Field(
+        [], description="`stages.NAME.ranks` of stages whose component has its sizes per rank"
     )
     trials: list[ScheduledTrial]
 
@@ -133,8 +137,16 @@ def to_schedule(
         files=made_from(planned),
         file=os.path.relpath(planned.campaign.path, directory),
         options=planned.campaign.options,
+        sized_per_rank=sorted({key for each in planned.ready for key in _sized_per_rank(each)}),
         trials=to_trials(planned),
     )
+
+
+def _sized_per_rank(trial: ReadyTrial) -> Iterator[str]:
+    for name, stage in trial.loaded.spec.stages.items():
+        component = None if stage.component is None else trial.loaded.components[stage.component]
+        if component is not None and any(port.bytes_per_rank for port in component.writes.values()):
+            yield f"stages.{name}.ranks"
 
 
 def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.options import read_size, run_argument
+from workflow.cli.options import read_size, run_argument, say_wait
 
 if TYPE_CHECKING:
     from workflow.crate.archive_files import ArchiveContents
@@ -67,6 +67,7 @@ def archive_of_campaign(
     """
     from workflow.api.archives import archive_campaign
 
+    say_wait("writing the archive: checksums of all files, results and pictures…")
     show_archive(*archive_campaign(name, output, directory, data=data, largest=largest, license=license))
 
 

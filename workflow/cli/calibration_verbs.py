@@ -84,8 +84,9 @@ def calibrate(
         return
     if source is not None:
         kept = keep_stages(site, source, new=new)
-        known = plural(len(kept.calibration.stages), "stage")
-        click.echo(f"wrote {kept.file}: computing time of {known}\n  next: wf plan PIPELINE")
+        now, known = len(kept.recorded), len(kept.calibration.stages)
+        older = f"; with those of earlier runs it has {known}" if known > now else ""
+        click.echo(f"wrote {kept.file}: computing time of {plural(now, 'stage')}{older}\n  next: wf plan PIPELINE")
         _notes(kept.notes)
         return
     with tempfile.TemporaryDirectory(prefix=".wf-calibrate-", dir=folder) as place:

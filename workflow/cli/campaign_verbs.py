@@ -14,9 +14,9 @@ import click
 
 from workflow.cli.archive_verbs import archive_of_campaign
 from workflow.cli.completion import complete_campaign, complete_site
-from workflow.cli.options import json_option, wide_option
+from workflow.cli.options import json_option, say_wait, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError, WfError
 
 if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
@@ -305,6 +305,7 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     from workflow.api.campaigns import report_campaign
     from workflow.campaign.show_campaign import show_results
 
+    say_wait("computing the results, drawing the pictures…")
     results, written = report_campaign(name, directory, sets=sets)
     if as_json:
         click.echo(results.model_dump_json(indent=2))
@@ -312,21 +313,6 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     show_results(results, wide)
     for path in written:
         click.echo(path)
-
-
-def to_share(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """A relative difference, `5%` or `0.05`, as a share of one."""
-    if given is None:
-        return None
-    number = given.strip().removesuffix("%").strip()
-    try:
-        share = float(number) / 100 if given.strip().endswith("%") else float(number)
-    except ValueError:
-        raise click.BadParameter(f"expected a share such as `5%` or `0.05`, got `{given}`") from None
-    if not 0 < share < 10:
-        meant = f"; did you mean `{number}%`?" if 10 <= share < 1000 else ""
-        raise click.BadParameter(f"expected more than 0 and less than 1000 %, got `{given}`{meant}")
-    return share
 
 
 def comparison_options(function: F) -> F:
@@ -471,6 +457,10 @@ def gate(
     from workflow.api.gates import GateVersion, gate_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end
 
+    if new is None and old.is_file() and not (old_sets or new_sets or old_python or new_python):
+        text = f"NEW is missing: {old} would be compared with itself, which measures only the noise of the machine"
+        words = f"wf campaign gate OLD {shlex.quote(str(old))}"
+        raise WfError(text, f"name the file of the other checkout: `{words}`, or what differs: --new-set, --new-python")
     given = new or old
     file = _same_place(old, given) if old.is_dir() and new is not None else old
     before, after = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -178,3 +179,28 @@ def tag_option(text: str) -> Callable[[F], F]:
         return tuple(check_tags(given))
 
     return click.option("--tag", "tags", multiple=True, metavar="TAG", callback=checked, help=text)
+
+
+def say_wait(text: str) -> None:
+    """What takes some seconds now, to a person who waits at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
+
+
+def to_share(_context: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    """A relative difference, `5%` or `0.05`, as a share of one; 0 for an option whose default is 0."""
+    from workflow.spec.models.units import to_share as read_share
+
+    if given is None:
+        return None
+    try:
+        share = float(read_share(given))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    with_zero = option.default == "0"
+    if not (0 < share < 10 or (with_zero and share == 0)):
+        number = given.strip().removesuffix("%").strip()
+        meant = f"; did you mean `{number}%`?" if 10 <= share < 1000 else ""
+        least = "at least" if with_zero else "more than"
+        raise click.BadParameter(f"expected {least} 0 and less than 1000 %, got `{given}`{meant}")
+    return share

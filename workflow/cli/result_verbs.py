@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow.cli.completion import complete_run, complete_stage
-from workflow.cli.options import json_option, run_argument, wide_option
-from workflow.compare.tolerance import DEFAULT_TOLERANCE
+from workflow.cli.options import json_option, run_argument, to_share, wide_option
 from workflow.errors import RunError
 
 if TYPE_CHECKING:
@@ -120,7 +119,12 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
 @click.argument("run_a", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
-    "--tolerance", default=DEFAULT_TOLERANCE, show_default=True, help="Largest relative difference of equal values"
+    "--tolerance",
+    default="0",
+    show_default=True,
+    callback=to_share,
+    metavar="SHARE",
+    help="Largest relative difference of equal values: 1e-6, 5%",
 )
 @json_option("Print the comparison as JSON")
 @wide_option

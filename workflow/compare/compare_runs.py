@@ -5,6 +5,7 @@ Both sides are read step by step and box by box, so that memory does not grow wi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from workflow.data_files.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
 from workflow.run.records.events_file import EVENTS_FILE, read_events
 from workflow.run.records.find_runs import find_run
+from workflow.run.records.run_directory import read_filled_plan
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
@@ -56,10 +58,12 @@ def compare_runs(
         only_b = [name for name in files_b if name not in files_a]
     with ReadingProcess() as reading:
         files = [_compare_in(reading, name, left, right, tolerance) for name, left, right in pairs]
+    notes = [note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)]
+    if not is_data(one):
+        notes += [_why_no_file(name, run) for name, run, its in ((a, one, files_a), (b, other, files_b)) if not its]
     comparison = Comparison(
-        a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b, files=files,
-        notes=[note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)],
-    )  # fmt: skip
+        a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b, files=files, notes=notes
+    )
     if is_data(one) and comparison.unreadable:
         raise RunError(comparison.unreadable[0].message, DAMAGED)
     return comparison
@@ -218,6 +222,15 @@ def _side(given: Path) -> Path:
     if not is_data(given) and given.is_file():
         raise WfError(f"{given}: neither a run directory nor a .bp or .h5 file", HINT)
     return given if is_data(given) else find_run(given)
+
+
+def _why_no_file(name: Path, run: Path) -> str:
+    """What to do so that there is something to compare."""
+    with contextlib.suppress(WfError):
+        plan = read_filled_plan(run)
+        if plan.streams and all(stream.traits.in_memory for stream in plan.streams):
+            return f"{name} has no data: its streams leave no file; add a sink `archive`, which keeps them"
+    return f"{name} has no data left: a campaign keeps those of its runs with `keep: all`"
 
 
 def incomplete_notes(name: Path, run: Path) -> Iterator[str]:

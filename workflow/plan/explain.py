@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflow.errors import WfError
@@ -32,6 +33,9 @@ def explain_key(pipeline: CompletePipeline, plan: Plan, key: str) -> str:
         lines += [f"  because {plan.reasons[key]}"] if key in plan.reasons else []
         lines += _queue_of_plan(key, value, plan)
     decided = _decided(plan)
+    policy = key.split(".")
+    if found and policy[0] == "stages" and policy[2:3] == ["output"]:
+        lines += _policy_of_plan(policy[1], policy[3] if policy[3:] else "", plan, decided)
     lines += [
         f"{each} = {decided[each]}"
         + (f"\n  because {plan.reasons[each]}" if each in plan.reasons else "\n  given as it is")
@@ -90,6 +94,18 @@ def _in_force(key: str, plan: Plan) -> Any:
         case ["deadlines", "step" | "run" as word] if getattr(plan.deadlines, word) is None:
             return "no limit"
     return None
+
+
+def _policy_of_plan(stage: str, policy: str, plan: Plan, decided: Mapping[str, str]) -> Iterator[str]:
+    """What follows from `output` of a stage, or from one policy of it, for the streams that it writes, and why."""
+    for stream in plan.streams:
+        if stream.writer == stage:
+            for key, why in plan.reasons.items():
+                if key.startswith(f"streams.{stream.name}.write.operators."):
+                    if policy in ("", "compression"):
+                        yield f"{key}\n  because {why}"
+                elif key in decided and key.startswith(f"streams.{stream.name}.write.") and f"output.{policy}" in why:
+                    yield f"{key} = {decided[key]}\n  because {why}"
 
 
 def _queue_of_plan(key: str, written: Any, plan: Plan) -> list[str]:

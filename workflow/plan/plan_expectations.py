@@ -42,8 +42,8 @@ def _never_measured(
     if name.section == "streams" and (stream := streams.get(name.name)) is not None:
         if name.field == "longest_queue" and stream.coupling == "after":
             return f"a stream with `via: {stream.via}` has no queue here: it is read afterwards", "remove it"
-        if name.field == "stored" and not _is_compressed(stream, stages):
-            return "the size on disk is measured of compressed streams only", "expect `bytes` instead"
+        if name.field == "stored" and stream.traits.in_memory:
+            return f"a stream with `via: {stream.via}` has no file", "expect `bytes` instead"
     if (name.section, name.field) == ("run", "overlap") and len(stages) == 1:
         return "one stage overlaps with no other", "remove it"
     ends = _recorded_by(name, streams)
@@ -54,11 +54,6 @@ def _never_measured(
     listed = " and ".join(silent)
     hint = "only programs that use workflow.stage report it; `wall_s` of the run is known for all programs"
     return f"the program of {listed} does not report {name.field}", hint
-
-
-def _is_compressed(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> bool:
-    writer = stages.get(stream.writer)
-    return writer is None or any(end.operators for end in writer.ends if end.stream == stream.name)
 
 
 def _recorded_by(name: FigureName, streams: Mapping[str, StreamPlan]) -> list[str]:

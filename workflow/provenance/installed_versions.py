@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workflow import __version__
 from workflow.provenance.provenance_model import StagePython
-from workflow.site.adios2_library import read_links
+from workflow.site.adios2_library import adios2_build, read_links
 from workflow.site.interpreters import is_own_python, is_python
 
 PACKAGES = ("adios2", "numpy", "mpi4py")
@@ -34,10 +34,7 @@ def versions() -> dict[str, str]:
     found = {"wf": __version__, "python": platform.python_version(), "os": _system()}
     folders = [Path(folder) for folder in sys.path if folder.endswith("-packages")]
     installed = _installed(folders)
-    found |= {name: installed[name] for name in PACKAGES if name in installed}
-    if mpi := _mpi(installed, folders):
-        found["mpi"] = mpi
-    return found
+    return found | _packages(installed, folders, Path(sys.prefix))
 
 
 @functools.cache
@@ -51,10 +48,7 @@ def versions_of(python: str) -> dict[str, str]:
         (folder.parent.name.removeprefix("python") for folder in folders if folder.parent.name != "python3"), ""
     )
     found = {"python": version} if version else {}
-    found |= {name: installed[name] for name in PACKAGES if name in installed}
-    if mpi := _mpi(installed, folders):
-        found["mpi"] = mpi
-    return found
+    return found | _packages(installed, folders, prefix)
 
 
 def versions_of_stages(programs: Mapping[str, Path]) -> list[StagePython]:
@@ -64,6 +58,15 @@ def versions_of_stages(programs: Mapping[str, Path]) -> list[StagePython]:
         if is_python(program := str(path)) and not is_own_python(program):
             stages.setdefault(program, []).append(stage)
     return [StagePython(python=path, stages=names, versions=versions_of(path)) for path, names in stages.items()]
+
+
+def _packages(installed: Mapping[str, str], folders: Iterable[Path], prefix: Path) -> dict[str, str]:
+    """Of what stages import, and MPI. A serial ADIOS2 and one with MPI may have the same version."""
+    found = {name: installed[name] for name in PACKAGES if name in installed}
+    if "adios2" in found and (build := adios2_build(folders, prefix)):
+        found["adios2"] += f" ({build})"
+    mpi = _mpi(installed, folders)
+    return found | ({"mpi": mpi} if mpi else {})
 
 
 def _installed(folders: Iterable[Path]) -> dict[str, str]:
@@ -80,7 +83,7 @@ def _installed(folders: Iterable[Path]) -> dict[str, str]:
     return found
 
 
-def _mpi(installed: dict[str, str], folders: Iterable[Path]) -> str:
+def _mpi(installed: Mapping[str, str], folders: Iterable[Path]) -> str:
     """The MPI library: from its package, else from a variable of its module, else the file that mpi4py links."""
     for package, name in _MPI_PACKAGES.items():
         if package in installed:

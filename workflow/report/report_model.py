@@ -67,7 +67,8 @@ class RunPart(ReportPart):
         "known of its job",
     )
     resumable: bool = Field(
-        False, description="it ended before its work was done, has done some of it, and no part goes on with it yet"
+        False,
+        description="it ended before its work was done, something of it can be used, and no part goes on with it yet",
     )
     site: str = ""
     wf_version: str = ""
@@ -267,7 +268,11 @@ class StreamPart(ReportPart):
         "most received; at_least: bytes that the first rank of such a reader received; unknown: nobody counted them, "
         "or they are 0",
     )
-    stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
+    passed_on: bool = Field(
+        False, description="only a pipe or relay reads it, which writes its steps again: sums count them once"
+    )
+    stored: int | None = Field(None, description="bytes on disk of its data files that still exist; None: no file")
+    compressed: bool = Field(False, description="some of its variables were written with an operator")
     unread: list[str] = Field([], description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")

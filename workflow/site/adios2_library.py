@@ -15,7 +15,7 @@ import re
 import shutil
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -97,21 +97,41 @@ def adios2_planes() -> tuple[list[Transport], str]:
     library = core_library()
     if library is None:
         return [], "no adios2 is installed beside this Python"
+    found = _planes(library)
+    return (found, f"linked by {library.name}") if found else ([], f"{library} cannot be read")
+
+
+def _planes(library: Path) -> list[Transport]:
+    """[]: the library cannot be read."""
     links = read_links(library)
     if links is None:
-        return [], f"{library} cannot be read"
-    found = [
+        return []
+    return [
         name
         for name, transport in TRANSPORTS.items()
         if not transport.linked or any(re.match(rf"{transport.linked}\b", need) for need in links.needed)
     ]
-    return found, f"linked by {library.name}"
 
 
 def adios2_parallel() -> bool | None:
     """Whether the adios2 of this Python is built with MPI; None when there is none."""
     library = core_library()
-    return None if library is None else any(library.parent.glob("libadios2_core_mpi.so*"))
+    return None if library is None else _is_parallel(library)
+
+
+def _is_parallel(library: Path) -> bool:
+    return any(library.parent.glob("libadios2_core_mpi.so*"))
+
+
+def adios2_build(packages: Iterable[Path], prefix: Path) -> str:
+    """What tells builds of one version apart, `MPI; tcp, rdma`, of the adios2 in these folders of packages.
+
+    `prefix`: of their Python. Empty where there is none, or its library is not found.
+    """
+    library = _find_core([folder / "adios2" for folder in packages], prefix)
+    if library is None:
+        return ""
+    return "; ".join(filter(None, ["MPI" if _is_parallel(library) else "serial", ", ".join(_planes(library))]))
 
 
 def adios2_random_ids() -> bool:
@@ -131,8 +151,13 @@ def core_library() -> Path | None:
     """The library of the installed adios2 that holds SST and the operators."""
     found = importlib.util.find_spec("adios2")
     folders = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
-    for folder in folders:
-        for place in (folder, *_searched(folder / "bindings"), Path(sys.prefix, "lib")):
+    return _find_core(folders, Path(sys.prefix))
+
+
+def _find_core(folders: Iterable[Path], prefix: Path) -> Path | None:
+    """In these folders of the package, or where they load it from."""
+    for folder in filter(Path.is_dir, folders):
+        for place in (folder, *_searched(folder / "bindings"), prefix / "lib"):
             library = next(iter(sorted(place.glob("libadios2_core.so*"))), None)
             if library is not None:
                 return library

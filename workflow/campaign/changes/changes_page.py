@@ -67,6 +67,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
     return TEMPLATES.get_template("campaign_changes.html.j2").render(
         changes=changes,
         differences=difference_table(changes),
+        common=[fact for fact in changes.facts if fact.base == fact.new],
         metrics=[(metric, changes_table(changes, metric)) for metric in changes.metrics],
         method=method_text(changes.changes),
         unmatched=unmatched_table(changes),

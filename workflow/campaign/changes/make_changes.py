@@ -179,6 +179,10 @@ def _nothing_common(base: CampaignResults, new: CampaignResults) -> str:
     return f"no trial is in both campaigns: one has {one}, the other {other}"
 
 
+# A fact of the versions of a gate.
+PYTHON = "Python of components"
+
+
 def _facts(base: CampaignResults, new: CampaignResults) -> list[FactChange]:
     """What is known of both. Checksums are cut as keys are."""
     sides = []
@@ -247,7 +251,7 @@ def version_changes(
     Args:
         results: of the campaign that ran both versions.
         names: of the old and the new version, for people.
-        facts: what is known of both.
+        facts: what is known of both besides where, when and with what the campaign ran.
         unmatched: the trials that one version alone has.
         old_metrics: the names of metrics that the old version's file has and the new one's has not.
     """
@@ -277,13 +281,21 @@ def version_changes(
     return CampaignChanges(
         base=names[0],
         new=names[1],
-        facts=list(facts),
+        facts=[*facts, *_facts_of_both(results, facts)],
         metrics=results.metrics,
         changes=changes,
         unmatched=[UnmatchedTrial(side=_SIDES[version], parameters=dict(its)) for version, its in unmatched],
         unmatched_metrics=dict.fromkeys(old_metrics, "base"),
         notes=[_version_note(results), *results.notes],
     )
+
+
+def _facts_of_both(results: CampaignResults, others: Sequence[FactChange]) -> Iterator[FactChange]:
+    """Where, when and with what the two versions ran side by side; `others` are of one version each."""
+    own = {f"{name} file" for name in results.checksums}  # of NEW's
+    if any(each.base != each.new for each in others if each.fact == PYTHON):
+        own |= results.versions.keys()
+    return (each for each in _facts(results, results) if each.fact not in own)
 
 
 def _version_note(results: CampaignResults) -> str:

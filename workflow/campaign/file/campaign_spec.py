@@ -15,7 +15,7 @@ from workflow.report_figures import Better
 from workflow.spec.json_schema import DRAFT, tidy
 from workflow.spec.models.allocation_request import JobRequest
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Duration, Spec
+from workflow.spec.models.units import Duration, Share, Spec
 
 SCALE = "scale"
 SCALES = "scales"
@@ -86,10 +86,8 @@ class Metric(Spec):
         examples=["B/s"],
         description="unit, for a figure that the program measures itself",
     )
-    threshold: float | None = Field(
+    threshold: Share | None = Field(
         None,
-        gt=0,
-        lt=1,
         description="smallest relative difference that matters in practice (default: `threshold` of the campaign)",
     )
 
@@ -195,15 +193,15 @@ class CampaignSpec(Spec):
         examples=[{"stages.producer.env.PLANES": "planes"}],
         description="key that varies → what pictures and tables call it (default: its last word)",
     )
-    threshold: float = Field(
-        0.05, gt=0, lt=1, description="smallest relative difference between two medians that matters in practice"
+    threshold: Share = Field(
+        0.05, description="smallest relative difference between two medians that matters in practice"
     )
     scaling: Scaling | None = Field(
         None,
         description="the ideal line in pictures over `stages.NAME.ranks`. strong: the total work is the same for all "
         "numbers of ranks; weak: the work of each rank is the same; none: no line (default: weak where a parameter "
         "of the component is in `zip` with the ranks "
-        "and grows with them, strong where none is)",
+        "and grows with them, or the component has its sizes per rank; strong otherwise)",
     )
     comparisons: list[ComparisonRequest] = Field(
         [], description="what the report decides: faster, slower, the same, or undecided"

@@ -268,7 +268,15 @@ def _unknown_figures(campaign: Campaign, ready: list[ReadyTrial]) -> list[Proble
             message = f"the program of {figure.name} does not report {figure.field}"
             hint = "only programs that use workflow.stage report it; `run.wall_s` is known for all programs"
             found.append(problem_at(campaign.root, path, message, hint))
+        elif figure.field == "stored" and all(_in_memory(plan, figure.name) for plan in plans):
+            message = f"no trial has a file of stream {figure.name}: its steps go from memory to memory"
+            found.append(problem_at(campaign.root, path, message, f"measure `streams.{figure.name}.bytes` instead"))
     return found
+
+
+def _in_memory(plan: Plan, stream: str) -> bool:
+    """Whether a stream has no file; also where a plan does not have it."""
+    return all(each.traits.in_memory for each in plan.streams if each.name == stream)
 
 
 def _is_silent(plan: Plan, figure: FigureName) -> bool:

@@ -23,7 +23,7 @@ from workflow.campaign.results.campaign_tables import (
     write_table,
 )
 from workflow.campaign.results.make_results import make_results
-from workflow.campaign.results.picture_canvas import ResultsPicture, RowLabels
+from workflow.campaign.results.picture_canvas import ResultsPicture, RowLabels, axis_unit
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, with_labels
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.results_summary import results_summary
@@ -136,7 +136,7 @@ def write_results(
         rows = list(table_rows(repetitions, keys, results.metrics))
         written = write_table(directory, table_columns(keys), rows)
         replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
-        replace_file(directory / LATEX_FILE, latex_tables(results).encode())
+        replace_file(directory / LATEX_FILE, latex_tables(results, axis_unit).encode())
         return results, [*written, directory / LATEX_FILE, directory / "report.json", *write_page(directory, results)]
     except ModuleNotFoundError as error:
         text = f"the report of a campaign needs {str(error.name).partition('.')[0]}"

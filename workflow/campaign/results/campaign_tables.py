@@ -20,6 +20,7 @@ from workflow.campaign.results.results_model import (
     MetricFacts,
     TrialCount,
     TrialResult,
+    machine_is_busy,
     with_labels,
 )
 from workflow.campaign.results.samples import Measured
@@ -41,6 +42,9 @@ from workflow.report.show.text_table import (
 from workflow.report_figures import to_figure_name
 
 R = TypeVar("R")
+ShowValue = Callable[[float | None], str]
+UnitFor = Callable[[str, float], tuple[float, str]]
+"""A unit, and the largest value → the size of a unit that fits, and its name: `ms`; empty for plain numbers."""
 LATEX_FILE = "tables.tex"
 _ESCAPED = str.maketrans(
     {
@@ -129,18 +133,18 @@ def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
     return make_table(columns, campaigns)
 
 
-def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
-    """One metric of all trials: median and interval."""
+def metric_table(results: CampaignResults, metric: MetricFacts, show: ShowValue | None = None) -> Table:
+    """One metric of all trials: median and interval. `show`: a value as text, by default with the unit that fits it."""
     rows = [each for each in results.results if each.metric == metric.name]
     keys = varied(each.parameters for each in rows)
-    unit = metric.unit
+    text = show or (lambda value: metric_text(value, metric.unit))
     columns: list[Column[TrialResult]] = [
         *parameter_columns(keys, lambda each: each.parameters),
         number_column("n", lambda each: str(len(each.values)), gives_way=4),
-        number_column("median", lambda each: metric_text(each.median, unit)),
-        number_column("95 % interval", lambda each: _interval(each, unit)),
-        number_column("smallest", lambda each: metric_text(min(each.values, default=None), unit), gives_way=2),
-        number_column("largest", lambda each: metric_text(max(each.values, default=None), unit), gives_way=1),
+        number_column("median", lambda each: text(each.median)),
+        number_column("95 % interval", lambda each: _interval(each, text)),
+        number_column("smallest", lambda each: text(min(each.values, default=None)), gives_way=2),
+        number_column("largest", lambda each: text(max(each.values, default=None)), gives_way=1),
         number_column("outliers", lambda each: str(sum(each.outliers)) if any(each.outliers) else "", gives_way=3),
     ]
     return make_table(columns, rows)
@@ -178,8 +182,9 @@ def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> 
 
 
 def verdict_word(decision: Decision, metric: MetricFacts) -> str:
-    """`faster` for a time or a rate of bytes, for all else `better`."""
-    words = {} if metric.unit in ("s", "B/s") else {"faster": "better", "slower": "worse"}
+    """`faster` for a time or a rate, for all else `better`."""
+    is_speed = metric.unit == "s" or metric.unit.endswith("/s")
+    words = {} if is_speed else {"faster": "better", "slower": "worse"}
     return words.get(decision, decision)
 
 
@@ -258,10 +263,10 @@ def _count_state(count: TrialCount) -> str:
     return "failed" if count.failed else "unfinished" if count.succeeded else "waiting"
 
 
-def _interval(result: TrialResult, unit: str) -> str:
+def _interval(result: TrialResult, show: ShowValue) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
-    return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
+    return f"{show(result.low)} … {show(result.high)}"
 
 
 def _step_rate(value: float) -> str:
@@ -272,18 +277,35 @@ def _count(value: float) -> str:
     return f"{value:.4g}"
 
 
-def latex_tables(results: CampaignResults) -> str:
-    """A table for each metric, and one of the comparisons."""
+def latex_tables(results: CampaignResults, unit_for: UnitFor) -> str:
+    """A table for each metric, in one unit, and one of the comparisons. Their labels begin with the campaign's name."""
     results = with_labels(results)
     better = {"less": "less is better", "more": "more is better"}
-    tables = [
-        latex_table(metric_table(results, each), f"{each.title} ({each.of}, {better[each.better]})", each.name)
-        for each in results.metrics
-    ]
+    more, tables = "", []
+    if results.load is not None and machine_is_busy(results.load, results.cores):
+        more = f"; the machine was busy: a median load of {results.load:.1f} on {plural(results.cores, 'core')}"
+    for each in results.metrics:
+        show, unit = _in_one_unit(results, each, unit_for)
+        caption = f"{each.title}{unit and f' in {unit}'} ({each.of}, {better[each.better]}){more}"
+        tables.append(latex_table(metric_table(results, each, show), caption, f"{results.campaign}-{each.name}"))
     if results.comparisons:
-        caption = f"Comparisons: {method_text(results.comparisons)}"
-        tables.append(latex_table(comparison_table(results), caption, "comparisons"))
+        caption = f"Comparisons: {method_text(results.comparisons)}{more}"
+        tables.append(latex_table(comparison_table(results), caption, f"{results.campaign}-comparisons"))
     return "% \\usepackage{booktabs}\n" + "\n".join(tables)
+
+
+def _in_one_unit(results: CampaignResults, metric: MetricFacts, unit_for: UnitFor) -> tuple[ShowValue | None, str]:
+    """(how to show a value of a metric in the unit of the largest median, that unit); ratios and counts have none."""
+    medians = [each.median for each in results.results if each.metric == metric.name and each.median is not None]
+    factor, unit = unit_for(metric.unit, max(medians, default=0.0))
+
+    def show(value: float | None) -> str:
+        if value is None:
+            return NOTHING
+        shown = value / factor
+        return f"{shown:.3g}" if 1e-4 <= abs(shown) < 1 else three_figures(shown)
+
+    return (show, unit) if unit else (None, "")
 
 
 def latex_table(table: Table, caption: str, label: str) -> str:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import get_args
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import CampaignSpec, Scaling
 from workflow.campaign.ledger import Attempt, History
 from workflow.campaign.results.comparisons import compare_trials, interleaving_notes
 from workflow.campaign.results.results_model import (
@@ -61,7 +61,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         metrics=facts,
         results=results,
         operations=_operations(shown, of_trial),
-        scaling=spec.scaling,
+        scaling=spec.scaling or _scaling_per_rank(spec, schedule),
         labels=spec.labels,
         options=schedule.options.arguments,
         comparisons=comparisons,
@@ -73,6 +73,19 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
             *_notes(spec, status.trials, results, history, repetitions),
         ],
     )
+
+
+def _scaling_per_rank(spec: CampaignSpec, schedule: Schedule) -> Scaling | None:
+    """weak where the sizes of all stages whose ranks vary are per rank, none where those of some are.
+
+    None: those of no stage are, or a size varies with the ranks, by which the pictures decide.
+    """
+    varied = {key for trial in schedule.trials for key in trial.parameters if key.startswith("stages.")}
+    ranks = {key for key in varied if key.endswith(".ranks")}
+    per_rank = ranks & {*schedule.sized_per_rank}
+    if not per_rank or (per_rank & {*spec.zip_} and any(".with." in key or ".env." in key for key in spec.zip_)):
+        return None
+    return "weak" if per_rank == ranks else "none"
 
 
 def make_status(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignStatus:

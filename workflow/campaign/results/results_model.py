@@ -251,7 +251,7 @@ class CampaignResults(ResultsPart):
     metrics: list[MetricFacts]
     results: list[TrialResult]
     operations: list[OperationTimes] = Field([], description="what the stages did with their time")
-    scaling: Scaling | None = Field(None, description="as the campaign file states it")
+    scaling: Scaling | None = Field(None, description="of the campaign file, or of components sized per rank")
     labels: dict[str, str] = Field({}, description="key that varies → what pictures and tables call it")
     options: list[str] = Field([], description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]

@@ -47,7 +47,13 @@ def aggregation_parameters(
         _note_missing_settings(writer, stream, wanted, notes)
         count = min(count, MANY_FILES) if wanted.auto else count
     elif files is not None:
-        if count < files and (wanted.count or wanted.per_node or wanted.per_gpu or wanted.ratio):
+        if wanted.subfiles is not None and files > ranks:
+            notes.problems.add(
+                f"stages.{stage}.output.aggregation.subfiles",
+                f"{plural(files, 'file')}, but stage {stage} has {plural(ranks, 'rank')}: each writes one at most",
+                f"give at most {ranks}",
+            )
+        elif count < files and (wanted.count or wanted.per_node or wanted.per_gpu or wanted.ratio):
             notes.problems.add(
                 f"stages.{stage}.output.aggregation.subfiles",
                 f"{plural(files, 'file')} for {plural(count, 'aggregator')}: each writes one at most",

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from workflow.forecast.known_stages import PASSING_ON
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
 from workflow.report.build.step_times import rank_spread, times_of_end, times_of_stage
 from workflow.report.build.timeline import longest, queue_history
@@ -138,8 +139,9 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters), transport=transport_of(seen), steps=steps,
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
-        bytes_are=_bytes_are(volume, readers, records),
-        stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
+        bytes_are=_bytes_are(volume, readers, records), passed_on=_is_passed_on(plan, records.plan),
+        stored=stored_bytes(plan), compressed=is_compressed(plan, records), unread=unread(plan, records),
+        io_s=io_s, wait_s=wait_s,
         write_times=times_of_end(own, lambda step: step.io_s + step.wait_s),
         write_ranks=rank_spread(metrics.moving_ranks.get((plan.name, "write"))),
         throughput=throughput(moved, opened, last),
@@ -217,13 +219,23 @@ def _bytes_are(
     return "at_least" if one_of_many else "read"
 
 
-def stored_bytes(plan: StreamPlan, records: Records) -> int | None:
-    """Bytes of the data files of a stream with operators, without their metadata; None where there are none."""
-    operators = any(end.operators for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
-    if not operators:
+def _is_passed_on(stream: StreamPlan, plan: Plan) -> bool:
+    return bool(stream.readers) and all(plan.stage(reader).added in PASSING_ON for reader in stream.readers)
+
+
+def is_compressed(plan: StreamPlan, records: Records) -> bool:
+    """Whether the writer of a stream has an operator for some of its variables."""
+    return any(end.operators for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
+
+
+def stored_bytes(plan: StreamPlan) -> int | None:
+    """Bytes of the data files of a stream, without the metadata of BP; None where there are none."""
+    if plan.traits.in_memory:
         return None
     try:
-        sizes = [file.stat().st_size for path in plan.on_disk for file in Path(path).rglob("data.*")]
+        paths = [Path(path) for path in plan.on_disk]
+        files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("data.*"))]
+        sizes = [file.stat().st_size for file in files]
     except OSError:
         return None  # being removed
     return sum(sizes) if sizes else None

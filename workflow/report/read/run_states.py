@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from workflow.errors import WfError
 from workflow.formats.read_json import read_json
 from workflow.formats.stage_file import STAGE_FILE, read_stage_file
 from workflow.formatting import duration
@@ -176,7 +177,7 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
 
 def with_related_runs(report: Report, run_dir: Path) -> Report:
     """Say of a run which one goes on with it, or why none does, and what is or was attached to it; of one that has not
-    succeeded whether `wf resume` may: only its plan tells for certain. What was said before does not count: a part may
+    succeeded whether `wf resume` can, with the pipeline as it was. What was said before does not count: a part may
     have been made since."""
     run = report.run
     has_ended = run.state in ("failed", "interrupted", "stopped", "lost")
@@ -185,8 +186,9 @@ def with_related_runs(report: Report, run_dir: Path) -> Report:
     )
     record = known_next_part(run_dir)
     is_attached = attached_to(run_dir) is not None  # what it joined does not come again
+    may_go_on = has_ended and has_done and not is_attached and following_part(run_dir) is None
     found = {
-        "resumable": has_ended and has_done and not is_attached and following_part(run_dir) is None,
+        "resumable": may_go_on and _has_kept_some(run_dir),
         "next_part": "" if record is None or record.state == "none" else Path(record.run).name,
         "next_part_reason": "" if record is None else record.reason,
     }
@@ -195,6 +197,25 @@ def with_related_runs(report: Report, run_dir: Path) -> Report:
     report = report.model_copy(update={"run": now, "attached": attached})
     notes = [*attached_notes(report), *next_part_notes(now), *(note for note in report.notes if note not in said)]
     return report.model_copy(update={"notes": notes})
+
+
+def _has_kept_some(run_dir: Path) -> bool:
+    """Whether some stage need not begin with its first step again, as `wf resume` decides it."""
+    from workflow.run.cut import find_cut
+    from workflow.run.reached import held_files, how_far, kept_streams, unused_states
+    from workflow.run.records.events_file import read_events
+    from workflow.run.records.run_directory import read_filled_plan, read_plan_file
+    from workflow.run.state.reducer import fold
+    from workflow.run.state.run_state import initial_state
+
+    try:
+        before, now = read_filled_plan(run_dir), read_plan_file(run_dir)
+        state = fold(initial_state(before), tuple(read_events(run_dir)))
+        held = held_files(run_dir, before, now)
+        reached = how_far(run_dir, before, now, state, held, unused_states(before, state))
+        return not find_cut(now, state, reached, kept_streams(now, state, held)).is_empty
+    except (WfError, OSError):
+        return False  # nor can `wf resume` read it
 
 
 def attached_notes(report: Report) -> list[str]:

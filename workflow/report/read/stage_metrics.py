@@ -66,6 +66,7 @@ class StageMetrics:
 
     exists: bool = True
     adios2: str = ""
+    """`2.12.1 with MPI`."""
     steps: list[StepRecord] = field(default_factory=list)
     steps_of: dict[EndOfStream, list[StepRecord]] = field(default_factory=dict)
     opened: dict[EndOfStream, tuple[float, float]] = field(default_factory=dict)  # (when, how long it took)
@@ -151,7 +152,7 @@ def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMe
 def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
     match record.get("kind"):
         case "start":
-            metrics.adios2 = str(record.get("adios2", ""))
+            metrics.adios2 = f"{record.get('adios2') or ''}{' with MPI' if record.get('mpi') else ''}"
         case "opening":
             metrics._reopened[end_of(record)] = len(metrics.of(*end_of(record)))
         case "open":

@@ -110,7 +110,7 @@ def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path |
 
     if report.run.resumable:
         name = shlex.quote(report.run.directory) if run_dir is None else typed_name(run_dir)
-        say(console, f"  next: {resume_text(name)}")
+        say(console, f"  next: {resume_text(report.run, name)}")
 
 
 def _colour(report: Report) -> str:
@@ -242,8 +242,9 @@ def show_comparison(comparison: Comparison, console: Console | PlainOutput | Non
     colour = "green" if comparison.identical else "bold red"
     say(console, comparison.to_text(), colour)
     say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
-    draw_table(console, difference_table(comparison))
-    if not comparison.identical:
+    differences = difference_table(comparison)
+    draw_table(console, differences)
+    if differences.rows:
         say(console, MEANING, "dim", wrap=True)
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:

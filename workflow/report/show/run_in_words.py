@@ -27,7 +27,7 @@ from workflow.run.verdict.wait_diagnosis import diagnose, waits_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workflow.report.report_model import AccuracyPart, Activity, Report, StagePart, StreamPart
+    from workflow.report.report_model import AccuracyPart, Activity, Report, RunPart, StagePart, StreamPart
     from workflow.run.records.run_notes import RunNote
 
 # With more streams than this their steps are not listed one by one.
@@ -69,10 +69,11 @@ def _steps(stream: StreamPart) -> str:
 
 def total_text(report: Report) -> str:
     """Data of all streams: `5.78 MB`, or `at least 320 kB (not known of field)` where some were not counted."""
-    total = sum(stream.bytes or 0 for stream in report.streams)
+    streams = [stream for stream in report.streams if not stream.passed_on]
+    total = sum(stream.bytes or 0 for stream in streams)
     known = size(total)
-    uncounted = [stream.name for stream in report.streams if stream.bytes is None and stream.steps != 0]
-    partial = any(stream.bytes_are == "at_least" for stream in report.streams)
+    uncounted = [stream.name for stream in streams if stream.bytes is None and stream.steps != 0]
+    partial = any(stream.bytes_are == "at_least" for stream in streams)
     if not uncounted:
         return f"at least {known}" if partial else known
     names = ", ".join(uncounted[:MOST_LISTED]) + (" and others" if len(uncounted) > MOST_LISTED else "")
@@ -141,7 +142,7 @@ def compression_lines(report: Report) -> list[str]:
     """How much smaller the compressed streams are on disk, and the largest error of each variable, by reader."""
     lines = []
     for stream in report.streams:
-        if stream.stored and stream.bytes:
+        if stream.compressed and stream.stored and stream.bytes:
             share = percent(stream.stored / stream.bytes)
             lines.append(f"{stream.name}: stored {size(stream.stored)} of {size(stream.bytes)} ({share})")
         lines += [
@@ -294,7 +295,7 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
         case "submitted":
             return f"next: `wf watch {name}` waits for it, `wf cancel {name}` cancels the job"
         case "lost":
-            then = resume_text(name) if run.resumable else f"`wf run {pipeline}` starts a new run"
+            then = resume_text(run, name) if run.resumable else f"`wf run {pipeline}` starts a new run"
             return f"next: `wf cancel {name}` ends what is left of it; then {then}"
         case "succeeded":
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
@@ -302,16 +303,16 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             return f"next: `wf report {name}` has all figures{look}{faster}"
         case "failed" if run.cause not in FROM_OUTSIDE:
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
-            goes_on = (
-                f"go on where it was: `wf resume {name}`" if run.resumable else f"start a new run: `wf run {pipeline}`"
-            )
-            return f"next: {logs} shows what it printed; correct the error and {goes_on}"
-    return f"next: {resume_text(name)}" if run.resumable else f"next: `wf run {pipeline}` starts a new run"
+            anew = f"correct the error and start a new run: `wf run {pipeline}`"
+            return f"next: {logs} shows what it printed; {resume_text(run, name) if run.resumable else anew}"
+    return f"next: {resume_text(run, name)}" if run.resumable else f"next: `wf run {pipeline}` starts a new run"
 
 
-def resume_text(run: str) -> str:
-    """What to type to go on with a run: its name, or its path as a shell takes it."""
-    return f"`wf resume {run}` goes on where it was"
+def resume_text(run: RunPart, name: str) -> str:
+    """What to type to go on with a run, and what to do before. `name`: its name, or its path as a shell takes it."""
+    if run.state == "failed" and run.cause not in FROM_OUTSIDE:
+        return f"correct the error and go on where it was: `wf resume {name}`"
+    return f"`wf resume {name}` goes on where it was"
 
 
 def _last_line(report: Report) -> str:

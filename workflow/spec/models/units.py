@@ -1,4 +1,4 @@
-"""Durations and sizes with units: `10 min`, `2 GiB`. Plain numbers are seconds and bytes."""
+"""Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are in seconds, bytes and 1."""
 
 from __future__ import annotations
 
@@ -27,6 +27,20 @@ def to_bytes(value: Any) -> Any:
     return int(number) if isinstance(number, float) and not isinstance(value, float) else number
 
 
+def to_share(value: Any) -> Any:
+    """`'5 %'` → 0.05; numbers pass unchanged, also as text. Raises ValueError with an example."""
+    if not isinstance(value, str):
+        return value
+    number = value.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not math.isfinite(share):
+        raise ValueError(f"expected a share such as `5%` or `0.05`, got `{value}`")
+    return share
+
+
 def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
     if not isinstance(value, str):
         return value
@@ -53,6 +67,17 @@ Size = Annotated[
     BeforeValidator(to_bytes),
     Field(ge=0),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["16 MB", "2 GiB"]}),
+]
+Share = Annotated[
+    float,
+    BeforeValidator(to_share),
+    Field(gt=0, lt=1, allow_inf_nan=False),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, {"type": "string"}],
+            "examples": ["5 %", 0.05],
+        }
+    ),
 ]
 
 
