@@ -136,7 +136,13 @@ def _fold_stages(name: str, stages: Sequence[StagePart]) -> StagePart:
     worst = max(stages, key=lambda stage: (stage.signal is not None, stage.exit_code or 0))
     ends = {"exit_code": worst.exit_code, "signal": worst.signal} if len(codes) > 1 else {}
     return stages[0].model_copy(
-        update={"name": name, "state": counts_text(stage.state for stage in stages), **ends, **_numbers(stages)}
+        update={
+            "name": name,
+            "state": counts_text(stage.state for stage in stages),
+            "pid": None,
+            **ends,
+            **_numbers(stages),
+        }
     )
 
 
