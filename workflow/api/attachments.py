@@ -205,7 +205,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[
 
 def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[str, Any]:
     """The stage that reads a stream of the run for what is attached."""
-    from workflow.run.records.attached_runs import FOLLOW
+    from workflow.plan.plan_model import FOLLOW
     from workflow.run.records.events_file import EVENTS_FILE
 
     kept = find_kept(run_dir, plan, stream)
@@ -220,7 +220,7 @@ def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[st
 
 def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
     """The pipeline in which this stage writes the stream."""
-    from workflow.run.records.attached_runs import FOLLOW
+    from workflow.plan.plan_model import FOLLOW
     from workflow.spec.overlay import with_value
     from workflow.spec.yaml_tree.node import Node, relabelled
     from workflow.spec.yaml_tree.parse import parse_yaml
