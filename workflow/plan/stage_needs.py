@@ -12,11 +12,12 @@ from pathlib import Path
 from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
 from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.site.availability import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.availability import EngineNeed, ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.interpreters import PYTHON_VARIABLES, Executed, executed, is_interpreter, is_python
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec
+from workflow.spec.models.stage_policies import OPENPMD
 
 _VARIABLES = ("PATH", *PYTHON_VARIABLES)
 
@@ -41,7 +42,7 @@ def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Itera
             yield replace(known, modules_known=False)
 
 
-def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed) -> bool:
+def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | NewFileNeed) -> bool:
     """Whether a need is a script, or a program by its path. The launcher is that of the site."""
     by_path = isinstance(thing, ProgramNeed) and thing.role != "launcher" and "/" in thing.program
     return by_path or isinstance(thing, ScriptNeed)
@@ -91,6 +92,8 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
     if not program.startswith(RUN_DIR):
         thing = _program(_plain(program), launched=bool(stage.launch.executable))
         yield StageNeed(stage.name, f"{key}[0]", thing, written[0], env)
+    if not spec.uses_stage:
+        yield from _of_engines(stage, env)
     if not is_interpreter(program):
         return
     python = _plain(program) if is_python(program) else ""
@@ -107,6 +110,14 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
         modules = ("workflow", "numpy", *_of_streams(stage), *_of_ranks(stage))
         needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, "workflow.stage")
         yield StageNeed(stage.name, f"{key}[0]", needed, env=env, certain=False)
+
+
+def _of_engines(stage: StagePlan, env: Mapping[str, str]) -> Iterator[StageNeed]:
+    """The engines that the ADIOS2 of a program may lack. openPMD-api has an ADIOS2 of its own."""
+    for end in stage.ends:
+        if end.traits.optional and end.dialect not in OPENPMD:
+            thing = EngineNeed(end.traits.name, _plain(stage.program[0]))
+            yield StageNeed(stage.name, f"streams.{end.stream}.via", thing, env=env)
 
 
 def _program(program: str, *, launched: bool) -> ProgramNeed:
