@@ -15,13 +15,16 @@ from rich.console import Console
 from tests.support.sample_run import START, make_plan
 from workflow.report.show import live_display
 from workflow.report.show.live_display import Pace, stream_line
+from workflow.run.lifecycle import step
 from workflow.run.state.events import (
     Event,
+    Interrupted,
     RunStarted,
     StageExited,
     StageStarted,
     StreamOpened,
     StreamProgress,
+    Tick,
 )
 from workflow.run.state.lifecycle_events import StageFailed, StageOpen, StageSucceeded
 from workflow.run.state.reducer import fold
@@ -67,6 +70,23 @@ def test_plain_progress_says_each_thing_once() -> None:
         "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
     ]
+
+
+def test_a_stage_that_does_not_react_to_the_stop_is_named_with_what_comes_next() -> None:
+    """A program in adios2 takes no SIGINT until its step has come."""
+    state = states()[3]
+    pace = Pace()
+    pace.lines(state)
+    state, _ = step(state, Interrupted(START + 3, "SIGINT"))
+    (stopping,) = pace.lines(state)
+    assert "stopping all stages" in stopping
+    said = []
+    for t in (3.5, 4.0, 4.1, 4.6, 8.0, 9.1, 9.5):
+        state, _ = step(state, Tick(START + t))
+        if t == 4.6:
+            state, _ = step(state, StageExited(START + t, "md", None, 2))
+        said += [line.strip() for line in pace.lines(state) if "react" in line]
+    assert said == ["4.0 s  md and saxs do not react: SIGTERM in 4 s", "9.1 s  saxs does not react: killed in 54 s"]
 
 
 def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:
