@@ -72,6 +72,19 @@ def test_plain_progress_says_each_thing_once() -> None:
     ]
 
 
+def test_a_simulation_that_computes_steps_again_says_so_once_it_begins() -> None:
+    plan = make_plan()
+    md = plan.stage("md")
+    ends = [end.model_copy(update={"first_step": 48, "repeated": 48, "part_step": 48}) for end in md.ends]
+    stages = [md.model_copy(update={"ends": ends}), *(each for each in plan.stages if each.name != "md")]
+    pace, lines = Pace(), list[str]()
+    for state in states():
+        lines += pace.lines(replace(state, plan=plan.model_copy(update={"stages": stages})))
+    assert [line.strip() for line in lines if "again" in line] == [
+        "1.0 s  md: computes steps 0 to 47 again; step 48 is the first new one"
+    ]
+
+
 def test_a_stage_that_does_not_react_to_the_stop_is_named_with_what_comes_next() -> None:
     """A program in adios2 takes no SIGINT until its step has come."""
     state = states()[3]

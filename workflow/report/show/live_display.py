@@ -21,6 +21,7 @@ from workflow.report.show.event_lines import (
     line_at,
     move_text,
     proof_lines,
+    repeats_text,
     restart_text,
     started_text,
 )
@@ -215,6 +216,8 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
             lines.append((stage.started, started_text(name, stage.pid, now.plan)))
         if stage.opened is not None and (old is None or old.opened is None) and now.plan.stage(name).ends:
             lines.append((stage.opened, f"{name}: {OPEN_TEXT}"))
+            if stage.attempt == 1 and (again := repeats_text(now.plan.stage(name))):
+                lines.append((stage.opened, again))
         if stage.is_over and not (old and old.is_over):
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()
