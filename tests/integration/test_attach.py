@@ -246,7 +246,15 @@ def test_what_ends_without_closing_its_file_ends_the_reader(live: LiveRun) -> No
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--component", "plto", "--to", "data"], "did you mean `plot`?"),
+        (
+            ["--component", "plto", "--to", "data"],
+            "error: --component plto: there is no component `plto`\n  did you mean `plot`?",
+        ),
+        (
+            ["--component", "plot", "--to", "data", "--with", "G=3"],
+            "error: --with G=3: component plot has no parameter `G`",
+        ),
+        (["nosuch.py", "--to", "data"], "error: there is no file `nosuch.py`\n"),
         (["--component", "null", "--to", "dat"], "did you mean `data`?"),
         (["--component", "plot", "--to", "data", "--with", "variabel=values"], "did you mean `variable`?"),
         ([], "what is to be attached?"),
