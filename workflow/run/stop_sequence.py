@@ -127,10 +127,12 @@ _SOON_S = 1.0
 
 def unended(state: RunState) -> tuple[list[str], Rung] | None:
     """The stages that do not react to what they were sent, and what comes next; None while there is nothing to say."""
-    rungs = ladder(state) if state.stopping is not None and state.finished is None else []
-    left, last = rungs[state.rung :], rungs[state.rung - 1] if state.rung else None
+    if state.stopping is None or state.finished is not None or state.rung == 0:
+        return None
+    rungs = ladder(state)
+    past, left = rungs[: state.rung], rungs[state.rung :]
     # Who is only told ends at its next step.
-    if last is None or not left or last.number == TELL or state.t - last.at < _SOON_S:
+    if not left or past[-1].number == TELL or state.t - past[-1].at < _SOON_S:
         return None
     running = [name for name, stage in state.stages.items() if stage.runs]
     for rung in left:
