@@ -58,6 +58,24 @@ def test_a_program_that_opens_an_engine_which_its_adios2_lacks(
     assert found(plan_of, text.replace(sys.executable, "sh")) == [], "which ADIOS2 that has is not known"
 
 
+def test_a_script_that_reads_another_config_than_the_pipeline_names(plan_of: Planner) -> None:
+    script = plan_of.folder / "mean.py"
+    script.write_text('import os\nadios = os.Adios("adios2.xml")\n')
+    program = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/mean.py"]'
+    text = (
+        f"stages:\n  walk: {{component: walker}}\n"
+        f"  mean: {{{program}, reads: {{positions: {{io: a, config: adios2.yaml}}}}}}\n"
+        "streams:\n  positions: {from: walk, to: mean}\n"
+    )
+    (problem,) = [each for each in found(plan_of, text) if "config" in each.key]
+    assert (problem.level, problem.key) == ("warning", "stages.mean.reads.positions.config")
+    assert problem.message == "mean.py reads adios2.xml, and the pipeline names adios2.yaml, which is made for it"
+    assert problem.hint == "write `config: adios2.xml`, or let the program read adios2.yaml"
+    for source in ('a.Adios("adios2.yaml")', "a.Adios(comm)", "a.Adios(sys.argv[1])", "# Adios"):
+        script.write_text(f"{source}\n")
+        assert not [each for each in found(plan_of, text) if "config" in each.key], source
+
+
 def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plan_of.folder)
     (plan_of.folder / "waves.py").write_text("#!/usr/bin/env python3\n")
