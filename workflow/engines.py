@@ -48,6 +48,8 @@ class EngineTraits(NamedTuple):
     """Its readers leave a file of times in /tmp: `formats/reader_profile`."""
 
     # What can be done with it.
+    optional: bool = False
+    """ADIOS2 may have been built without it, and a program that opens it then fails."""
     resumable: bool = False
     """Its files can be read from any step on, also while they are written, and written on after any step."""
     library: Literal["adios2", "h5py", "own", "none"] = "adios2"
@@ -88,7 +90,7 @@ ENGINES: dict[str, EngineTraits] = {
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",
             compresses=True, by_openpmd=True, any_case=True,
         ),
-        EngineTraits("HDF5", suffixes=(".h5", ".hdf5"), records_blocks=False, library="h5py"),
+        EngineTraits("HDF5", suffixes=(".h5", ".hdf5"), records_blocks=False, optional=True, library="h5py"),
         EngineTraits("file", has_steps=False, records_blocks=False, library="none"),
         # Only read, by path: one file of an older version of ADIOS2, and the engine that finds out which BP a file is.
         EngineTraits("BP3", any_case=True),

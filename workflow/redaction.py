@@ -148,7 +148,7 @@ def shown_line(line: str) -> str:
 
 def shown_option(source: str) -> str:
     """The place of a message: an option without what may be a secret, the name of a file as it is."""
-    return shown_line(source) if source.startswith("--set ") else source
+    return shown_line(source) if source.startswith(("--set ", "--with ")) else source
 
 
 def _password(value: str) -> str:

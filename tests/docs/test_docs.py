@@ -35,7 +35,7 @@ INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LANGUAGES = {"console", "yaml", "python", "json", "xml", "cpp", "sh", "text", ""}
 # Programs of consoles that are neither ours nor looked into.
 ELSEWHERE = {
-    ".", "bpls", "cd", "cp", "du", "eval", "git", "grep", "ls", "mkdir", "module", "salloc", "srun",
+    ".", "bpls", "cd", "cp", "du", "eval", "git", "grep", "kill", "ls", "mkdir", "module", "salloc", "srun",
 }  # fmt: skip
 # Written by the reader of a page.
 OWN_SCRIPTS = {"spectrum/program.py", "test_histogram.py"}

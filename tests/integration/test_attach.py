@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -189,6 +190,40 @@ def test_detach_ends_it_and_the_run_goes_on(live: LiveRun) -> None:
     assert not read_report(live.folder / "attached/late").run.resumable
 
 
+@pytest.mark.parametrize("live", ["attachable"], indirect=True)
+@pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM", "detach"])
+def test_whoever_ends_it_gets_its_files_whole(live: LiveRun, tmp_path: Path, way: str) -> None:
+    """Also while no step comes: the simulation waits until the run ends."""
+    live.let_write(3)
+    view = tmp_path / "view.yaml"
+    view.write_text(
+        "wf: 1\nname: view\nstages:\n"
+        "  look: {component: plot, with: {variable: values}}\n"
+        "  keep: {component: archive, with: {path: late.bp}}\n"
+        "streams:\n  data: {to: [look, keep]}\n"
+    )
+    process = wf_attach(live, str(view), "--from", "beginning", "-q")
+    folder = live.folder / "attached/view"
+    wait_until(opened(live, "view"), "it is attached", 60)
+    files = [folder / "stages" / name / "progress.jsonl" for name in ("look", "keep")]
+    wait_until(
+        lambda: all(each.exists() and re.search(r'"steps": [1-9]', each.read_text()) for each in files),
+        "both have read a step", 60,
+    )  # fmt: skip
+    if way == "detach":
+        wf("detach", str(live.folder), "view", cwd=live.folder.parent).communicate(timeout=TIMEOUT_S)
+    else:
+        process.send_signal(signal.SIGINT if way == "Ctrl-C" else signal.SIGTERM)
+    said, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130, said
+    assert (folder / "pictures/summary.png").exists(), said
+    assert 1 <= len(steps_of(folder / "late.bp")) <= 4
+    report = read_report(folder)
+    assert report.run.state == "interrupted"
+    assert ("wf detach" in report.run.reason) == (way == "detach") and "wf cancel" not in report.run.reason
+    assert live.process.poll() is None, "the run goes on"
+
+
 def test_a_notebook_reads_steps_as_they_come(live: LiveRun) -> None:
     live.let_write(4)
     with attach(live.folder).stream("data") as data:
@@ -211,7 +246,15 @@ def test_what_ends_without_closing_its_file_ends_the_reader(live: LiveRun) -> No
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--component", "plto", "--to", "data"], "did you mean `plot`?"),
+        (
+            ["--component", "plto", "--to", "data"],
+            "error: --component plto: there is no component `plto`\n  did you mean `plot`?",
+        ),
+        (
+            ["--component", "plot", "--to", "data", "--with", "G=3"],
+            "error: --with G=3: component plot has no parameter `G`",
+        ),
+        (["nosuch.py", "--to", "data"], "error: there is no file `nosuch.py`\n"),
         (["--component", "null", "--to", "dat"], "did you mean `data`?"),
         (["--component", "plot", "--to", "data", "--with", "variabel=values"], "did you mean `variable`?"),
         ([], "what is to be attached?"),

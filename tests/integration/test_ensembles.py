@@ -369,6 +369,13 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
         (("members: 3, ", ""), "stage `sim` has no members"),
         (("collect: any", "collect: {groups: 4}"), "4 groups of 3 members"),
         (("member.index", "member.indx"), "there is no `member.indx`"),
+        (
+            (
+                'members: 3, with: {seed: "${{ member.index }}"}',
+                'members: [{F: 0.03, k: 0.06}, {F: 0.04, k: 0.06}], with: {F: "${{ member.G }}"}',
+            ),
+            "members have member.F, member.index, member.k",
+        ),
         (("members: 3", "members: [{a: 1}, {b: 2}]"), "the members have values of different names"),
         (("members: 3", "members: 0"), "expected at least 1, got 0"),
         (("stat:", "sim-0:"), "there is already a stage `sim-0`"),

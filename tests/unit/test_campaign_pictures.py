@@ -139,12 +139,12 @@ def test_a_finding_says_where_it_holds_and_that_it_does_not_elsewhere() -> None:
     ]  # fmt: skip
     assert finding(STEPS, [], results) == [
         "steps: pipe is 1.14 × faster than off (1 rank)",
-        "but also pipe is 1.13 × worse than off (2 ranks)",
-        "largest differences of 4 comparisons: 1 better, 2 worse, 1 undecided",
+        "but also pipe is 1.13 × slower than off (2 ranks)",
+        "largest differences of 4 comparisons: 1 faster, 2 slower, 1 undecided",
     ]
-    assert finding(STEPS, [], results[:2])[0] == "steps: pipe is 1.14 × better than off", "at one place only"
+    assert finding(STEPS, [], results[:2])[0] == "steps: pipe is 1.14 × faster than off", "at one place only"
     (first, _) = finding(STEPS, [], [compared({"ratio": 4}, 0.5, "slower")])
-    assert first == "steps: ratio 4 is 2 × worse than off"
+    assert first == "steps: ratio 4 is 2 × slower than off"
 
 
 def test_a_long_finding_is_wrapped_with_its_names_whole() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from workflow.look.drawn_variables import (
     columns_of_species,
     make_views,
 )
-from workflow.look.files_to_look_at import RunTitles, file_titles, run_titles
+from workflow.look.files_to_look_at import RunTitles, file_titles, run_titles, spools
 from workflow.look.fit_page_size import Thinning, carried_bytes, ordinal, thin, thinning_text, whole
 from workflow.look.look_page import first_view, make_look_page, to_model
 from workflow.look.read_numbers import Carried, FileView
@@ -152,6 +153,11 @@ CHOICES = {
 }
 
 
+def file_with(name: str) -> FileView:
+    shown, columns = CHOICES[name]
+    return FileView("f.bp", (0, 1), ((None, None),), "", {}, (shown,), {name: whole(shown)}, {name: (columns,)})
+
+
 @pytest.mark.parametrize(
     ("names", "first"),
     [
@@ -165,13 +171,12 @@ CHOICES = {
     ],
 )
 def test_the_page_opens_with_a_field_that_changes(names: str, first: str) -> None:
-    files = []
-    for name in names.split():  # in two files of the page
-        shown, columns = CHOICES[name]
-        files.append(
-            FileView("f.bp", (0, 1), ((None, None),), "", {}, (shown,), {name: whole(shown)}, {name: (columns,)})
-        )
-    assert names.split()[first_view(files)] == first
+    assert names.split()[first_view([file_with(name) for name in names.split()])] == first
+
+
+def test_the_page_opens_with_what_was_archived_before_what_the_run_has_kept_for_itself() -> None:
+    files = [replace(file_with("large"), is_spool=True), file_with("mean"), file_with("pdf"), file_with("zero")]
+    assert first_view(files) == 2
 
 
 def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Planner) -> None:
@@ -191,6 +196,12 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
     titles = file_titles(two)
     assert titles["streams/positions.bp"] == "stream positions of walk"
     assert [title for title in titles.values() if title.endswith(" of keep")], titles
+
+
+def test_the_spools_of_a_run_are_known_by_its_plan(plan_of: Planner) -> None:
+    text = CHAIN.replace("to: count}", "to: count, spool: auto}")
+    assert spools(plan_of(text)) == {"streams/positions-spool.bp"} and spools(plan_of(CHAIN, via="bp5")) == set()
+    assert spools(None) == set()
 
 
 def test_a_list_of_vectors_has_a_column_for_each_component() -> None:

@@ -12,6 +12,7 @@ from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.preflight import start_preflight
+from workflow.site import adios2_library
 from workflow.site.availability import other_machine
 from workflow.site.interpreters import is_own_python
 from workflow.site.load_site import load_site
@@ -30,6 +31,49 @@ def test_a_script_beside_the_pipeline_with_a_typing_error_in_its_name(plan_of: P
     assert problem.message == "there is no file `${{ pipeline.dir }}/wavs.py`"
     assert problem.hint == "did you mean `${{ pipeline.dir }}/waves.py`?"
     assert problem.level == "error"
+
+
+def test_a_program_that_opens_an_engine_which_its_adios2_lacks(
+    plan_of: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a stage of `workflow.stage`, which reads and writes these files by h5py."""
+    library = plan_of.folder / "libadios2_core.so"
+    monkeypatch.setattr(adios2_library, "core_library", lambda: library)
+    (plan_of.folder / "mean.py").write_text("import sys\n")
+    program = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/mean.py"]'
+    text = (
+        f"stages:\n  walk: {{{program}, writes: {{positions: {{}}}}}}\n"
+        f"  mean: {{{program}, reads: {{positions: {{io: positions, config: adios2.xml}}}}}}\n"
+        "streams:\n  positions: {from: walk, to: mean, via: hdf5}\n"
+    )
+    library.write_bytes(b"ERROR: this version didn't compile with HDF5 library, can't use HDF5 engine\n")
+    assert one(plan_of, text) == (
+        f"streams.positions.via: mean opens it through ADIOS2, and {library} was built without HDF5\n"
+        "use `via: bp5`; or let the program open it by `workflow.stage`, which needs h5py only"
+    )
+    assert found(plan_of, text.replace("via: hdf5", "via: bp5")) == []
+    assert found(plan_of, text.replace("io: positions, config: adios2.xml", "")) == []
+    library.write_bytes(b"11HDF5WriterP")
+    assert found(plan_of, text) == []
+    assert found(plan_of, text.replace(sys.executable, "sh")) == [], "which ADIOS2 that has is not known"
+
+
+def test_a_script_that_reads_another_config_than_the_pipeline_names(plan_of: Planner) -> None:
+    script = plan_of.folder / "mean.py"
+    script.write_text('import os\nadios = os.Adios("adios2.xml")\n')
+    program = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/mean.py"]'
+    text = (
+        f"stages:\n  walk: {{component: walker}}\n"
+        f"  mean: {{{program}, reads: {{positions: {{io: a, config: adios2.yaml}}}}}}\n"
+        "streams:\n  positions: {from: walk, to: mean}\n"
+    )
+    (problem,) = [each for each in found(plan_of, text) if "config" in each.key]
+    assert (problem.level, problem.key) == ("warning", "stages.mean.reads.positions.config")
+    assert problem.message == "mean.py reads adios2.xml, and the pipeline names adios2.yaml, which is made for it"
+    assert problem.hint == "write `config: adios2.xml`, or let the program read adios2.yaml"
+    for source in ('a.Adios("adios2.yaml")', "a.Adios(comm)", "a.Adios(sys.argv[1])", "# Adios"):
+        script.write_text(f"{source}\n")
+        assert not [each for each in found(plan_of, text) if "config" in each.key], source
 
 
 def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from workflow.data_files.read_steps import find_data
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
-from workflow.report.show.run_in_words import explanation
+from workflow.report.show.run_in_words import ON_SPEED, ON_WAITS, explanation
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,9 @@ def test_a_run_that_succeeded(tmp_path: Path) -> None:
     assert "md ran for 5.80 s (waited for other stages 47 %, computed 35 %" in text, text
     assert "wrote 41 steps." in text
     assert "It was limited by saxs: while data moved it waited for " in text
-    assert text.endswith("to make saxs faster, see docs/how-to/slow-stream.md.")
+    assert text.endswith(f'to make saxs faster, see "{ON_SPEED}" in the documentation of wf.')
+    pages = (Path(__file__).parents[2] / "docs/how-to").glob("*.md")
+    assert {f"# {ON_SPEED}", f"# {ON_WAITS}"} <= {page.read_text().partition("\n")[0] for page in pages}
 
 
 def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> None:

@@ -133,6 +133,19 @@ def test_what_a_program_says_cannot_change_the_page(tmp_path: Path) -> None:
     assert 'class="fault"' in page
 
 
+def test_a_long_command_has_one_line_and_the_whole_of_it_behind_that(tmp_path: Path) -> None:
+    metrics = simulate(3, 0.05, 0.05, 0.01)
+    argv = ["/home/me/project/.venv/bin/python", "/home/me/project/analysis/mean of all.py", "--bins=50"]
+    plan = make_plan(component=None, program=argv)
+    page = page_of(write_run(tmp_path / "run", plan, make_events(metrics), metrics))
+    whole = "/home/me/project/.venv/bin/python &#39;/home/me/project/analysis/mean of all.py&#39; --bins=50"
+    assert f"<details><summary>python &#39;mean of all.py&#39; --bins=50</summary>{whole}</details>" in page
+    short = page_of(
+        write_run(tmp_path / "short", make_plan(component=None, program=["./sim"]), make_events(metrics), metrics)
+    )
+    assert 'data-label="program">./sim</td>' in short
+
+
 def test_the_culprit_of_a_hang_has_its_diagnosis_though_it_was_only_stopped(tmp_path: Path) -> None:
     metrics = simulate(3, 0.05, 0.05, 0.01)
     events = make_events(metrics)

@@ -21,7 +21,7 @@ from workflow.plan.plan_model import NodePlan, ParameterPlan, Placement
 from workflow.report.html.page import key_facts
 from workflow.report.html.page_sections import make_time_shares
 from workflow.report.report_files import compute_report, write_report
-from workflow.report.report_model import StagePart
+from workflow.report.report_model import Report, StagePart
 from workflow.report.show import printing, report_tables
 from workflow.report.show.component_and_site_tables import component_table
 from workflow.report.show.plan_tables import (
@@ -225,6 +225,27 @@ def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.Ca
     assert not any("/pictures" in line for line in end_of(run_dir, capsys))
     (run_dir / "pictures/deep/a.png").write_bytes(b"")
     assert f"  {run_dir}/pictures" in end_of(run_dir, capsys)
+
+
+def test_the_status_has_the_process_of_each_stage_that_runs(tmp_path: Path) -> None:
+    """To kill one, or to look at it; also on a terminal, where `wf run` does not name them."""
+    whole = compute_report(write_sample(tmp_path / "good", steps=5))
+
+    def status(report: Report) -> str:
+        return printed(lambda console: printing.show_status(report, console), 100)
+
+    assert [stage.pid for stage in whole.stages] == [100, 101, 102]
+    assert "process" not in status(whole)
+    running = [
+        stage if stage.name == "md" else stage.model_copy(update={"ended": None, "state": "running"})
+        for stage in whole.stages
+    ]
+    text = status(whole.model_copy(update={"stages": running}))
+    table = {line.split()[0]: line.split() for line in text.splitlines() if line[:4].strip() in ("stag", "md", "saxs")}
+    column = table["stage"].index("process")
+    assert table["md"][column] == "-" and table["saxs"][column] == "101", text
+    members = [stage.model_copy(update={"ensemble": "all", "ended": None}) for stage in whole.stages]
+    assert "process" not in status(whole.model_copy(update={"stages": members}))
 
 
 def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:

@@ -15,15 +15,18 @@ from rich.console import Console
 from tests.support.sample_run import START, make_plan
 from workflow.report.show import live_display
 from workflow.report.show.live_display import Pace, stream_line
+from workflow.run.lifecycle import step
 from workflow.run.state.events import (
     Event,
+    Interrupted,
     RunStarted,
     StageExited,
     StageStarted,
     StreamOpened,
     StreamProgress,
+    Tick,
 )
-from workflow.run.state.lifecycle_events import StageFailed, StageOpen, StageSucceeded
+from workflow.run.state.lifecycle_events import RunFinished, StageFailed, StageOpen, StageSucceeded
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import RunState, initial_state
 
@@ -67,6 +70,38 @@ def test_plain_progress_says_each_thing_once() -> None:
         "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
     ]
+
+
+def test_a_simulation_that_computes_steps_again_says_so_once_it_begins() -> None:
+    plan = make_plan()
+    md = plan.stage("md")
+    ends = [end.model_copy(update={"first_step": 48, "repeated": 48, "part_step": 48}) for end in md.ends]
+    stages = [md.model_copy(update={"ends": ends}), *(each for each in plan.stages if each.name != "md")]
+    pace, lines = Pace(), list[str]()
+    for state in states():
+        lines += pace.lines(replace(state, plan=plan.model_copy(update={"stages": stages})))
+    assert [line.strip() for line in lines if "again" in line] == [
+        "1.0 s  md: computes steps 0 to 47 again; step 48 is the first new one"
+    ]
+
+
+def test_a_stage_that_does_not_react_to_the_stop_is_named_with_what_comes_next() -> None:
+    """A program in adios2 takes no SIGINT until its step has come."""
+    state = states()[3]
+    pace = Pace()
+    pace.lines(state)
+    state, _ = step(state, Interrupted(START + 3, "SIGINT"))
+    (stopping,) = pace.lines(state)
+    assert "stopping all stages" in stopping
+    said = []
+    for t in (3.5, 4.0, 4.1, 4.6, 8.0, 9.1, 9.5):
+        state, _ = step(state, Tick(START + t))
+        if t == 4.6:
+            state, _ = step(state, StageExited(START + t, "md", None, 2))
+        said += [line.strip() for line in pace.lines(state) if "react" in line]
+    assert said == ["4.0 s  md and saxs do not react: SIGTERM in 4 s", "9.1 s  saxs does not react: killed in 54 s"]
+    ended = [StageExited(START + 10, "saxs", None, 15), RunFinished(START + 10, "interrupted", 130, "", "")]
+    assert not any("react" in line for line in pace.lines(fold(state, ended)))
 
 
 def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:

@@ -241,3 +241,14 @@ def test_compressed_variables_that_nobody_read_are_named(tmp_path: Path) -> None
     # A reader without records may have read it.
     del metrics["two"]
     assert stream_of(tmp_path / "unknown", compressed(tmp_path), **metrics).unread == []
+
+
+def test_what_was_read_counts_as_written_while_the_run_goes_on(tmp_path: Path) -> None:
+    """The files of the two ends are read one after the other, and a fast stage writes meanwhile."""
+    md = [opened("atoms", "write", 1.0), *stepped("atoms", "write", [2, 4], 200)]
+    one = [opened("atoms", "read", 1.0), *stepped("atoms", "read", [2, 4, 5], 200)]
+    running = make_report(records_of(tmp_path, fan(), {"md": md, "one": one})).stream("atoms")
+    assert (running.steps, running.readers[0].steps) == (3, 3)
+    verdict = event("run_finished", 9, state="failed", exit_code=1, reason="x", stage="one")
+    over = make_report(records_of(tmp_path, fan(), {"md": md, "one": one}, [verdict])).stream("atoms")
+    assert (over.steps, over.readers[0].steps) == (2, 3), "of a run that is over that is a fault, which is shown"

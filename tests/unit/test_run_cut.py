@@ -11,7 +11,8 @@ import pytest
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from workflow.api.resumes import _check_same
 from workflow.errors import RunError
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import PartPlan, Plan
+from workflow.report.show.part_table import planned_part_text
 from workflow.run.cut import Cut, Reached, SavedState, find_cut, joined_stages
 from workflow.run.lifecycle import step
 from workflow.run.restart_positions import Member
@@ -74,7 +75,22 @@ def test_a_stage_begins_at_its_newest_state_and_suppresses_what_its_readers_have
     assert found.positions.repeated("sim") == {"field": 5}
     assert found.states == {"sim": "sim/20"}
     assert found.finished == ()
-    assert found.reasons == {"sim": "keep was at step 25", "xrd": "keep was at step 25", "keep": ""}
+    assert found.reasons == {"sim": "keep had come to step 25 only", "xrd": "keep had come to step 25 only", "keep": ""}
+
+
+def test_a_simulation_without_a_state_that_sends_nothing_again_holds_nobody() -> None:
+    plan = line("sst")
+    found = cut(plan, after(plan), sim=at("sim", plan, None, why="has saved no state"),
+                xrd=at("xrd", plan, 18), keep=at("keep", plan, 17))  # fmt: skip
+    assert begins(found) == {"sim": 0, "xrd": 17, "keep": 17}
+    assert found.reasons == {"sim": "has saved no state", "xrd": "keep had come to step 17 only", "keep": ""}
+    reached = {"sim": 18, "xrd": 18, "keep": 17}
+    text = planned_part_text(PartPlan(number=2, run="runs/a", finished={}, pieces={}), found, reached, [])
+    assert text.splitlines()[1:] == [
+        "  sim   step 0   has saved no state; 18 steps done again",
+        "  xrd   step 17  keep had come to step 17 only; 1 step done again",
+        "  keep  step 17",
+    ]
 
 
 def test_a_program_that_writes_all_its_steps_takes_its_readers_along() -> None:

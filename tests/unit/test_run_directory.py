@@ -22,7 +22,7 @@ from tests.support.sample_run import PROVENANCE
 from workflow.errors import RunError
 from workflow.formats.bp_index import deactivate, read_index
 from workflow.formats.stage_file import read_stage_file
-from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, Plan
+from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PartPlan, Plan
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
 from workflow.run.records.find_runs import find_run, full_name
@@ -228,6 +228,28 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "other").mkdir()
     with pytest.raises(RunError, match="other is not a run directory"):
         find_run("other")
+
+
+def test_latest_is_the_run_that_goes_on_with_an_older_one(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = create_run_dir(plan, Source()), create_run_dir(plan, Source())
+
+    def goes_on(before: Path, latest: bool = True) -> Path:
+        part = PartPlan(number=2, run=str(before), finished={}, pieces={})
+        return create_run_dir(plan.model_copy(update={"part": part}), Source(), beside=before, latest=latest)
+
+    assert find_run() == second
+    assert goes_on(first) == find_run()
+    newest = create_run_dir(plan, Source())
+    # A part that a job submits by itself, while somebody has started another run.
+    assert goes_on(first, latest=False) != find_run() == newest
+    assert goes_on(newest, latest=False) == find_run()
+    elsewhere = create_run_dir(plan, Source(), tmp_path / "elsewhere" / "run")
+    third = goes_on(elsewhere)
+    assert third.parent == elsewhere.parent and find_run() == third
+    assert not (elsewhere.parent / "latest").exists(), "that folder had no link"
 
 
 def test_a_part_of_a_name_is_enough_where_no_other_run_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

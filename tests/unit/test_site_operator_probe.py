@@ -1,4 +1,4 @@
-"""Which operators an ADIOS2 was built with, read off its library, against what its own tool says."""
+"""Which operators and engines an ADIOS2 was built with, read off its library, against what its own tool says."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from workflow.engines import ENGINES
 from workflow.operators import built_into
-from workflow.site.adios2_library import core_library, operators_of
+from workflow.site.adios2_library import core_library, lacks_engine, operators_of
 from workflow.spec.load import load_pipeline
+from workflow.stage.adios.probe import _engine_works
 
+HDF5 = ENGINES["HDF5"]
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 
 
@@ -41,6 +44,14 @@ def test_the_full_adios2_has_what_its_tool_says(tmp_path: Path) -> None:
     )
     loaded = load_pipeline(tmp_path / "pipeline.yaml")
     assert operators_of(loaded.spec, tmp_path) == {"s": names}
+
+
+def test_what_the_library_says_of_an_engine_is_what_happens(tmp_path: Path) -> None:
+    library = core_library()
+    assert library is not None
+    assert lacks_engine(library, HDF5.name) != _engine_works(HDF5)
+    assert not lacks_engine(library, "BP5") and _engine_works(ENGINES["BP5"])
+    assert not lacks_engine(tmp_path / "none.so", HDF5.name)
 
 
 def built_for(folder: Path, program: str, config: str) -> dict[str, list[str]]:

@@ -35,6 +35,16 @@ def test_the_only_end_of_a_side_is_found_under_any_name() -> None:
     assert find_end(settings, None, "read").stream == "x"
 
 
+@pytest.mark.parametrize("name", ["fieldd", "feild", "Field", "flow_filed"])
+def test_a_misspelt_name_of_the_only_end_is_refused(name: str) -> None:
+    settings = StageSettings("mean", 1, ends=(end("flow-field", "field"),))
+    with pytest.raises(StageError, match=rf"stage mean reads field, not '{name}'; (did you mean 'field'\?|its ports)"):
+        find_end(settings, name, "read")
+    assert find_end(settings, "field2", "read").port == "field"
+    with pytest.raises(StageError, match="--read fieldd=PATH"):
+        find_end(StageSettings(ends=(end("field.bp", "field"),)), "fieldd", "read")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.api.runs import find_running
-from workflow.errors import RunError, SpecError, WfError
+from workflow.errors import Problem, RunError, SpecError, WfError
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ def plan_attached(
     if trigger is not None and not is_written:
         hint = f"write a stage of the component `{_SELECT}` into it; or attach a component, or a script"
         raise RunError(f"{given}: the stages of a file have no `--when`", hint)
+    if is_written and component is None and not Path(str(given)).exists():
+        near = did_you_mean(Path(str(given)).name, (each.name for each in Path(str(given)).parent.glob("*.py")))
+        raise RunError(f"there is no file `{shortened(str(given))}`", near or "write it, or correct its name")
     # The stage has the name of its program: `--set stages.plot.ranks=2` means it, however often a plot is attached.
     stage = to_name(component or Path(str(given)).stem)
     directory = _claim(run_dir / ATTACHED, name, stage)
@@ -181,11 +184,25 @@ def plan_attached(
         sets = [*(f"stages.{stage}.with.{each}" for each in parameters), *sets]
         loaded = _load(file, run_dir, plan, first, sets, site)
         return AttachedRun(plan_run(loaded, others=_cores_in_use(run_dir, plan)), directory)
-    except WfError:
+    except WfError as error:
         if is_written:
             file.unlink(missing_ok=True)
         directory.rmdir()
+        if is_written and isinstance(error, SpecError):
+            typed = f"--component {component}" if component is not None else str(given)
+            raise SpecError([_as_typed(each, str(file), typed, stage, parameters) for each in error.problems]) from None
         raise
+
+
+def _as_typed(problem: Problem, file: str, typed: str, stage: str, parameters: Sequence[str]) -> Problem:
+    """A problem with the pipeline that was written for a component or a script, at what the user has typed."""
+    before, _, parameter = problem.source.partition(f"--set stages.{stage}.with.")
+    if not before and parameter in parameters:
+        return problem._replace(source=f"--with {parameter}", key="")
+    if problem.source != file:
+        return problem
+    is_meant = problem.key in (f"stages.{stage}.component", f"stages.{stage}.command[1]")
+    return problem._replace(source=typed, line=0, column=0, key="" if is_meant else problem.key)
 
 
 def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[str], site: str | None) -> Loaded:
@@ -205,7 +222,7 @@ def _load(file: Path, run_dir: Path, plan: Plan, first: BeginAt, sets: Sequence[
 
 def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[str, Any]:
     """The stage that reads a stream of the run for what is attached."""
-    from workflow.run.records.attached_runs import FOLLOW
+    from workflow.plan.plan_model import FOLLOW
     from workflow.run.records.events_file import EVENTS_FILE
 
     kept = find_kept(run_dir, plan, stream)
@@ -220,7 +237,7 @@ def _follower(run_dir: Path, plan: Plan, stream: str, first: BeginAt) -> dict[st
 
 def _with_follower(root: Node, stream: str, follower: dict[str, Any]) -> Node:
     """The pipeline in which this stage writes the stream."""
-    from workflow.run.records.attached_runs import FOLLOW
+    from workflow.plan.plan_model import FOLLOW
     from workflow.spec.overlay import with_value
     from workflow.spec.yaml_tree.node import Node, relabelled
     from workflow.spec.yaml_tree.parse import parse_yaml

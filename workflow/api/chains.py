@@ -89,7 +89,7 @@ def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str]) -> Nex
     from workflow.submit.submission import submit_run
 
     planned = part.planned
-    directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags)
+    directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags, latest=False)
     record = NextPart("submitting", str(directory), without=without)
     with contextlib.suppress(OSError):
         write_next_part(run_dir, record)

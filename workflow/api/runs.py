@@ -180,9 +180,10 @@ def create_run(
     plan: Plan,
     run_dir: str | os.PathLike[str] | None = None,
     tags: Sequence[str] = (),
+    latest: bool = True,
 ) -> Path:
     """Write the directory of a run that something else starts, for example a batch job. That of a part is made in the
-    folder of the part before.
+    folder of the part before. `latest`: whether it is what `runs/latest` points to, also where that was another run.
 
     Raises WfError for a bad tag, before anything is written.
     """
@@ -198,7 +199,7 @@ def create_run(
     other = None if plan.part is None else Path(plan.part.run)
     # What is attached to a run is found by that run.
     is_own = given is None or attached_to(given) is None
-    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other, latest=is_own)
+    directory = create_run_dir(plan, loaded, given, provenance=provenance, beside=other, latest=latest and is_own)
     if is_own and (run_dir is not None or directory.parent != Path(RUNS).absolute()):
         note_run(directory)
     if tags:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # So long a supervisor may take to read a request, and a stage to begin its next step, until nobody waits any more.
 WAIT_S = 30.0
+# Who waits for longer is told for what.
+SILENT_S = 1.0
 # A stage that has a step to come notes within this time that it has passed.
 LOOK_S = 3.0
 
@@ -33,7 +35,12 @@ class Steered(NamedTuple):
 
 
 def set_values(
-    run_dir: Path, plan: Plan, stage: str, values: Mapping[str, Any], at_step: int | None = None
+    run_dir: Path,
+    plan: Plan,
+    stage: str,
+    values: Mapping[str, Any],
+    at_step: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Steered | None:
     """Change values of a stage of a running run, and wait until it has taken them.
 
@@ -42,6 +49,7 @@ def set_values(
         stage: its name.
         values: name → new value.
         at_step: the first step that is computed with them, counted from 0; None: the next one.
+        say: is told once what this waits for, if that takes longer than SILENT_S.
 
     Returns:
         What it has taken; None where it takes it later: at `at_step`, or at the end of a long step.
@@ -66,15 +74,22 @@ def set_values(
         raise RunError(*mistake)
     change = ValueChange(os.urandom(6).hex(), dict(values), at_step, requester())
     ask_for_values(run_dir, stage, change)
-    deadline = time.monotonic() + WAIT_S
+    begin, waits_for, has_said = time.monotonic(), f"the supervisor of {run_dir.name}", False
+    deadline = begin + WAIT_S
     for stored in follow_events(run_dir):
         for event in (each.event for each in stored):
-            if isinstance(event, SteeringAsked) and event.id == change.id and at_step is not None:
-                deadline = time.monotonic() + LOOK_S
+            if isinstance(event, SteeringAsked) and event.id == change.id:
+                waits_for = f"the next step of {stage}"
+                if at_step is not None:
+                    deadline = time.monotonic() + LOOK_S
+                    waits_for = f"{stage} to say whether step {at_step} is yet to come"
             if isinstance(event, SteeringRefused) and event.id == change.id:
                 raise RunError(f"{run_dir.name} has refused it: {event.reason}")
             if isinstance(event, StageSteered) and event.id == change.id:
                 return Steered(stage, event.step, event.old, event.new, event.exact)
         if time.monotonic() > deadline:
             return None
+        if not has_said and time.monotonic() - begin > SILENT_S:
+            say(f"waiting for {waits_for}, {deadline - time.monotonic():.0f} s at most")
+            has_said = True
     raise RunError(f"{run_dir.name} has ended before {stage} took {plural(len(values), 'value')}")

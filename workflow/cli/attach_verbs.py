@@ -135,7 +135,7 @@ def set_(run: Path, values: tuple[str, ...], at_step: int | None) -> None:
 
     stage, new = _read_values(values)
     run_dir, plan = find_running(run)
-    taken = set_values(run_dir, plan, stage, new, at_step)
+    taken = set_values(run_dir, plan, stage, new, at_step, say=lambda text: click.echo(text, err=True))
     if taken is not None:
         click.echo(steered_text(stage, taken.old, taken.new, taken.step, is_exact=taken.is_exact))
     else:

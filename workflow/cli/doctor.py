@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workflow import __version__
+from workflow.engines import ENGINES
 from workflow.errors import Problem, Severity, WfError
 from workflow.formatting import moment, plural
 from workflow.installation import install_command
@@ -176,8 +177,20 @@ def _adios2() -> list[Finding]:
         Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),
         Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
         Finding("SSC", "ok" if found["mpi"] else "note", _ssc(found["mpi"])),
+        *_engines(found["engines"]),
         Finding("operators", "ok" if found["operators"] else "note", ", ".join(found["operators"]) or "none built in"),
     ]
+
+
+def _engines(found: Sequence[str]) -> list[Finding]:
+    """The engines that ADIOS2 may have been built without."""
+    findings = []
+    for engine in (each for each in ENGINES.values() if each.optional):
+        has, via = engine.name in found, f"`via: {engine.name.lower()}`"
+        which = f"programs that use adios2 directly can{'' if has else 'not'} use {via}"
+        other = "" if has else f"; components and workflow.stage can: they use {engine.library}"
+        findings.append(Finding(f"engine {engine.name}", "ok" if has else "note", which + other))
+    return findings
 
 
 def _ssc(mpi: bool) -> str:

@@ -197,6 +197,12 @@ def file_titles(plan: Plan | None) -> dict[str, str]:
     return titles
 
 
+def spools(plan: Plan | None) -> set[str]:
+    """Paths in the run directory of the files in which a run keeps steps for itself."""
+    streams = [] if plan is None else plan.streams
+    return {_inside(each.path) for each in streams if plan and plan.stage(each.writer).added == "spool"}
+
+
 def _inside(path: str) -> str:
     return path.removeprefix(f"{RUN_DIR}/")
 

@@ -149,9 +149,9 @@ _COORDINATE = 4
 _FEWEST_CELLS = 4
 
 
-# What changes over the steps comes before what stays the same; of these fields of two or three dimensions, then
-# particles, vectors, curves, curves that are the coordinates of others, scalars; of these the one with the most cells.
-# What is one number everywhere comes last.
+# What a run has archived comes before what it has kept for itself, and what changes over the steps before what stays
+# the same; of these fields of two or three dimensions, then particles, vectors, curves, curves that are the coordinates
+# of others, scalars; of these the one with the most cells. What is one number everywhere comes last.
 
 
 def first_view(files: Sequence[FileView]) -> int:
@@ -163,7 +163,7 @@ def first_view(files: Sequence[FileView]) -> int:
     return min(range(len(entries)), key=lambda index: _order(*entries[index]))
 
 
-def _order(file: FileView, view: DataView) -> tuple[bool, bool, int, int]:
+def _order(file: FileView, view: DataView) -> tuple[bool, bool, bool, int, int]:
     columns = [column for run in file.carried[view.name] for column in run]
     is_constant = all(column.low == column.high for column in columns)
     changes = any(len({text for text in column.values if text is not None}) > 1 for column in columns)
@@ -173,7 +173,7 @@ def _order(file: FileView, view: DataView) -> tuple[bool, bool, int, int]:
         rank = _RANKS["line"]
     if view.kind == "line" and any(_is_monotonic(column, file.thinned[view.name].item_bytes) for column in columns):
         rank = _COORDINATE
-    return is_constant, not changes, rank, -max(map(prod, extents), default=0)
+    return is_constant, file.is_spool, not changes, rank, -max(map(prod, extents), default=0)
 
 
 def _is_monotonic(column: Carried, item_bytes: int) -> bool:

@@ -65,6 +65,8 @@ class FileView:
     """DataView → run → column."""
     title: str = ""
     """What the file is called on the page; empty: by its name."""
+    is_spool: bool = False
+    """Steps that the run has kept for itself: nobody asked for them as a result."""
 
 
 def read_files(runs: Sequence[RunFiles], limit: int) -> tuple[list[FileView], list[str]]:

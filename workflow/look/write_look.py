@@ -45,7 +45,7 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
         raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
     with named_if_missing():
         library = library_text()
-        from workflow.look.files_to_look_at import file_titles, find_files, run_titles
+        from workflow.look.files_to_look_at import file_titles, find_files, run_titles, spools
         from workflow.look.look_page import make_look_page, summary, thinned_lines
         from workflow.look.read_numbers import read_files
 
@@ -61,7 +61,8 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
         _spare(target)  # a page that the user has named is replaced, whoever wrote it
     notes += left_out
     titles = {name: title for run in reversed(runs) for name, title in file_titles(run.plan).items()}
-    files = [replace(file, title=titles.get(file.name, "")) for file in files]
+    kept = {name for run in runs for name in spools(run.plan)}
+    files = [replace(file, title=titles.get(file.name, ""), is_spool=file.name in kept) for file in files]
     _write(target, make_look_page(run_titles(names, [run.plan for run in runs]), names, files, notes, library))
     return WrittenPage(target, summary(files), thinned_lines(files), notes)
 

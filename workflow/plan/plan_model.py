@@ -280,6 +280,8 @@ class SteerPlan(PlanPart):
 
 # Who has asked for a change that stands in the pipeline file.
 FROM_FILE = "the pipeline file"
+# The component of the stage by which what is attached to a run follows a stream of it.
+FOLLOW = "follow"
 
 
 class ChangePlan(PlanPart):
@@ -555,6 +557,11 @@ class Plan(PlanPart):
     def most_parts(self) -> int:
         """How many jobs may go on with the run, one after the other, this one included; 1: none follows."""
         return 1 if self.allocation is None else self.allocation.parts
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the run joins a running run, and is ended by those who have seen enough."""
+        return any(stage.component == FOLLOW for stage in self.stages)
 
     def may_restart(self, name: str) -> bool:
         """Whether a stage is started again when it or another one fails."""

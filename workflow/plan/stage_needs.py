@@ -12,11 +12,21 @@ from pathlib import Path
 from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
 from workflow.plan.topology.declared_stages import CompletePipeline
-from workflow.site.availability import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.plan.topology.ports import KEY_OF_SIDE
+from workflow.site.availability import (
+    ConfigNeed,
+    EngineNeed,
+    ModuleNeed,
+    NewFileNeed,
+    ProgramNeed,
+    ScriptNeed,
+    StageNeed,
+)
 from workflow.site.interpreters import PYTHON_VARIABLES, Executed, executed, is_interpreter, is_python
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec
+from workflow.spec.models.stage_policies import OPENPMD
 
 _VARIABLES = ("PATH", *PYTHON_VARIABLES)
 
@@ -41,7 +51,7 @@ def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Itera
             yield replace(known, modules_known=False)
 
 
-def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed) -> bool:
+def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | NewFileNeed) -> bool:
     """Whether a need is a script, or a program by its path. The launcher is that of the site."""
     by_path = isinstance(thing, ProgramNeed) and thing.role != "launcher" and "/" in thing.program
     return by_path or isinstance(thing, ScriptNeed)
@@ -91,6 +101,8 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
     if not program.startswith(RUN_DIR):
         thing = _program(_plain(program), launched=bool(stage.launch.executable))
         yield StageNeed(stage.name, f"{key}[0]", thing, written[0], env)
+    if not spec.uses_stage:
+        yield from _of_engines(stage, env)
     if not is_interpreter(program):
         return
     python = _plain(program) if is_python(program) else ""
@@ -101,12 +113,31 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
         if executes is not None:
             known = not isinstance(executes, ModuleNeed)
             yield StageNeed(stage.name, place, executes, written[target.word], env, certain=known)
+        if isinstance(executes, ScriptNeed) and not executes.copied_with:
+            yield from _of_configs(stage, executes.script)
     # Files that are handed over are opened without workflow.stage. A port with `config:` tells nothing of the Python
     # program, which may start another one that opens the stream.
     if python and spec.uses_stage and any(end.traits.has_steps for end in stage.ends):
         modules = ("workflow", "numpy", *_of_streams(stage), *_of_ranks(stage))
         needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, "workflow.stage")
         yield StageNeed(stage.name, f"{key}[0]", needed, env=env, certain=False)
+
+
+def _of_configs(stage: StagePlan, script: str) -> Iterator[StageNeed]:
+    """The config files of ADIOS2 that a script is to read: it fails without one, or opens streams as it likes."""
+    ends = [end for end in stage.ends if end.config is not None and end.dialect in ("adios2.xml", "adios2.yaml")]
+    names = tuple(dict.fromkeys(Path(str(end.config)).name for end in ends))
+    if ends:
+        key = f"stages.{stage.name}.{KEY_OF_SIDE[ends[0].side]}.{ends[0].port}.config"
+        yield StageNeed(stage.name, key, ConfigNeed(names, script), certain=False)
+
+
+def _of_engines(stage: StagePlan, env: Mapping[str, str]) -> Iterator[StageNeed]:
+    """The engines that the ADIOS2 of a program may lack. openPMD-api has an ADIOS2 of its own."""
+    for end in stage.ends:
+        if end.traits.optional and end.dialect not in OPENPMD:
+            thing = EngineNeed(end.traits.name, _plain(stage.program[0]))
+            yield StageNeed(stage.name, f"streams.{end.stream}.via", thing, env=env)
 
 
 def _program(program: str, *, launched: bool) -> ProgramNeed:

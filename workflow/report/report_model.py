@@ -269,7 +269,7 @@ class StreamPart(ReportPart):
         "or they are 0",
     )
     passed_on: bool = Field(
-        False, description="only a pipe or relay reads it, which writes its steps again: sums count them once"
+        False, description="its steps are those of another stream, by a pipe, a relay or a spool: sums count them once"
     )
     stored: int | None = Field(None, description="bytes on disk of its data files that still exist; None: no file")
     compressed: bool = Field(False, description="some of its variables were written with an operator")

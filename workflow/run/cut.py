@@ -157,9 +157,12 @@ def _reasons(group: Sequence[Reached], found: Positions) -> dict[str, str]:
     reasons = {}
     for each in group:
         name = each.member.name
-        slowest = min((other for other in newest if other != name), key=lambda other: newest[other], default="")
-        is_held = max(found.begins[name].values(), default=0) < newest[name] and slowest
-        reasons[name] = f"{slowest} was at step {newest[slowest]}" if is_held else each.why
+        begin = max(found.begins[name].values(), default=0)
+        # A stage that begins before this one sends again what this one lacks: it holds nobody.
+        others = [other for other in newest if other != name and newest[other] >= begin]
+        slowest = min(others, key=lambda other: newest[other], default="")
+        is_held = begin < newest[name] and slowest
+        reasons[name] = f"{slowest} had come to step {newest[slowest]} only" if is_held else each.why
     return reasons
 
 

@@ -121,6 +121,31 @@ def _before_end(begin: float, end: float) -> list[Rung]:
     ]
 
 
+# So long a stage may take to end after it was asked before that is worth a line.
+_SOON_S = 1.0
+
+
+def unended(state: RunState) -> tuple[list[str], Rung] | None:
+    """The stages that do not react to what they were sent, and what comes next; None while there is nothing to say."""
+    if state.stopping is None or state.finished is not None or state.rung == 0:
+        return None
+    rungs = ladder(state)
+    past, left = rungs[: state.rung], rungs[state.rung :]
+    # Who is only told ends at its next step.
+    if not left or past[-1].number == TELL or state.t - past[-1].at < _SOON_S:
+        return None
+    running = [name for name, stage in state.stages.items() if stage.runs]
+    for rung in left:
+        names = [name for name in running if _is_meant(rung, name, state)]
+        if names:
+            return names, rung
+    return None
+
+
+def _is_meant(rung: Rung, name: str, state: RunState) -> bool:
+    return rung.stages == "all" or (name in state.unaffected) == (rung.stages == "unaffected")
+
+
 def stop_stages(decisions: Decisions) -> None:
     """Tell or signal the stages that run, as far as it is time for that."""
     state = decisions.state
@@ -132,8 +157,7 @@ def stop_stages(decisions: Decisions) -> None:
     for rung in ladder(state)[state.rung :]:
         if decisions.t >= rung.at and running:
             decisions.state = replace(decisions.state, rung=decisions.state.rung + 1)
-            kept = rung.stages == "unaffected"
-            some = tuple(name for name in running if rung.stages == "all" or (name in state.unaffected) == kept)
+            some = tuple(name for name in running if _is_meant(rung, name, state))
             if some:
                 _signal(decisions, some, rung.number)
     _end_lost(decisions)

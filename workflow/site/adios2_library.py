@@ -1,4 +1,5 @@
-"""What the installed ADIOS2 was built with, seen in its library: SST transports, MPI, operators. Nothing is loaded.
+"""What the installed ADIOS2 was built with, seen in its library: SST transports, MPI, engines, operators. Nothing is
+loaded.
 
 ADIOS2 replaces a transport that it was not built with by another one, without a message. Which it was built with shows
 in what the library links: libucp for `ucx`, libfabric for `rdma`, libmpi for `mpi` (source/adios2/toolkit/sst/dp). That
@@ -10,6 +11,7 @@ compress.
 from __future__ import annotations
 
 import importlib.util
+import mmap
 import os
 import re
 import shutil
@@ -194,10 +196,25 @@ def _of(stage: StageSpec, base: Path) -> list[str] | None:
 
 def _library(stage: StageSpec, base: Path) -> Path | None:
     program = _program(stage, base)
-    if program is None or not is_own_python(str(program)):
-        return _linked(program)
-    # A script of this Python has its adios2; but openPMD-api's wheel brings one of its own.
-    return None if any(port.spoken in OPENPMD for port in stage.writes.values()) else core_library()
+    # openPMD-api's wheel brings an ADIOS2 of its own.
+    own = any(port.spoken in OPENPMD for port in stage.writes.values())
+    return None if own and program is not None and is_own_python(str(program)) else library_of(program)
+
+
+def library_of(program: Path | None) -> Path | None:
+    """The library of ADIOS2 that a program opens its streams with: a script of this Python has its adios2, another
+    program the one that it links; None where that is not known."""
+    return core_library() if program is not None and is_own_python(str(program)) else _linked(program)
+
+
+def lacks_engine(library: Path, engine: str) -> bool:
+    """Whether a library of ADIOS2 was built without an engine: it then holds the message that says so."""
+    said = f"this version didn't compile with {engine} library".encode()
+    try:
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(said) >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def _program(stage: StageSpec, base: Path) -> Path | None:

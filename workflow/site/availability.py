@@ -1,4 +1,4 @@
-"""What a stage needs on its machine (programs, scripts, modules, new files), and whether this machine has it.
+"""What a stage needs on its machine (programs, scripts, modules, engines, new files), and whether this machine has it.
 
 The plan states the needs (`workflow.plan.stage_needs`, pure). Nothing is imported here, and no stage is started.
 """
@@ -6,6 +6,7 @@ The plan states the needs (`workflow.plan.stage_needs`, pure). Nothing is import
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from workflow.engines import KEPT_VIA
 from workflow.launch.launchers import LAUNCHERS
+from workflow.site.adios2_library import lacks_engine, library_of
 from workflow.site.interpreters import (
     LONGEST_LINE,
     ScriptSyntaxError,
@@ -76,6 +79,24 @@ class ModuleNeed:
 
 
 @dataclass(frozen=True)
+class EngineNeed:
+    """An engine that a program opens through ADIOS2, without `workflow.stage`."""
+
+    engine: str
+    program: str
+    """A path, or a name on PATH."""
+
+
+@dataclass(frozen=True)
+class ConfigNeed:
+    """The config files of ADIOS2 that are made for a script, which has to read one of them."""
+
+    configs: tuple[str, ...]
+    script: str
+    """Absolute."""
+
+
+@dataclass(frozen=True)
 class NewFileNeed:
     """A file that the stage creates outside of the run directory, and that must not exist before."""
 
@@ -89,7 +110,7 @@ class StageNeed:
 
     stage: str
     key: str
-    thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed
+    thing: ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | NewFileNeed
     written: str = ""
     """The program or script as the user wrote it; empty where the user did not."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -168,6 +189,36 @@ def look_up_new_file(need: StageNeed, thing: NewFileNeed) -> NeedState:
         return NeedState(need, "ok", thing.path)
     hint = "remove it, or give a relative path: every run then writes a file of its own"
     return NeedState(need, "missing", f"{thing.path} already exists, and is not overwritten", hint)
+
+
+# Where a script names the config file: `adios2.Adios("adios2.xml")`.
+_CONFIG = re.compile(r"""\bA(?:dios|DIOS)\s*\(\s*(?:config_file\s*=\s*)?["']([^"']+\.(?:xml|yaml))["']""")
+
+
+def look_up_config(need: StageNeed, thing: ConfigNeed) -> NeedState:
+    """Whether a script reads one of its config files; one that names none is taken to read it."""
+    try:
+        named = _CONFIG.findall(Path(thing.script).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        named = []
+    if not named or any(Path(each).name in thing.configs for each in named):
+        return NeedState(need, "ok", thing.configs[0])
+    text = (
+        f"{Path(thing.script).name} reads {named[0]}, and the pipeline names {thing.configs[0]}, which is made for it"
+    )
+    hint = f"write `config: {Path(named[0]).name}`, or let the program read {thing.configs[0]}"
+    return NeedState(need, "missing", text, hint)
+
+
+def look_up_engine(need: StageNeed, thing: EngineNeed) -> NeedState:
+    """Whether the ADIOS2 of a program has an engine; where its ADIOS2 is not found, it is taken to have it."""
+    program = shutil.which(thing.program, path=need.env.get("PATH"))
+    library = library_of(None if program is None else Path(program))
+    if library is None or not lacks_engine(library, thing.engine):
+        return NeedState(need, "ok", thing.engine)
+    text = f"{need.stage} opens it through ADIOS2, and {library} was built without {thing.engine}"
+    hint = f"use `via: {KEPT_VIA}`; or let the program open it by `workflow.stage`, which needs h5py only"
+    return NeedState(need, "missing", text, hint)
 
 
 def _look_up_first_line(need: StageNeed, thing: ProgramNeed, path: Path) -> NeedState:
@@ -329,6 +380,10 @@ def _with_imports(needs: Sequence[StageNeed], found: list[NeedState]) -> Iterato
             yield need
         elif isinstance(thing, NewFileNeed):
             found.append(look_up_new_file(need, thing))
+        elif isinstance(thing, EngineNeed):
+            found.append(look_up_engine(need, thing))
+        elif isinstance(thing, ConfigNeed):
+            found.append(look_up_config(need, thing))
         else:
             state = look_up_script(need, thing)
             imported = _imported(need, thing) if state.state == "ok" and thing.python else None

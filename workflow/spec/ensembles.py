@@ -21,7 +21,7 @@ from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
 from workflow.spec.references import section, text_at
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import listing, nearest_name
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, relabelled, walk
 from workflow.spec.yaml_tree.parse import parse_yaml
@@ -290,7 +290,9 @@ class _Expansion:
             return node
         unknown = [name for name in names_in(str(filled.value)) if name.startswith("member.")]
         if unknown and index == 0:
-            hint = did_you_mean(unknown[0], values) or f"members have {listing(values)}"
+            # The names behind the dot: all begin alike.
+            near = nearest_name(unknown[0].partition(".")[2], (name.partition(".")[2] for name in values))
+            hint = f"did you mean `member.{near}`?" if near else f"members have {listing(values)}"
             text = f"there is no `{unknown[0]}`"
             self._expanded.problems.append(problem_at(self._root, at, text, hint))
         return filled

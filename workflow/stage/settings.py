@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,13 @@ def read_settings(path: Path) -> StageSettings:
 def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd:
     """The end on this side with the port `name`, else with the stream `name`, else the only one.
 
-    A stage with one end on that side uses it under any name, so that a program works with any stream name. Raises
-    StageError with the known names.
+    A stage with one end on that side uses it under any name, so that a program works with any stream name, but not
+    under one that looks like a misspelling of its own. Raises StageError with the known names.
     """
     ends = [end for end in settings.ends if end.side == side]
     named = [end for end in ends if end.port == name] or [end for end in ends if end.stream == name]
-    matches = named or (ends if len(ends) == 1 or name is None else [])
+    only = len(ends) == 1 and name is not None and not is_misspelt(name, (ends[0].port, ends[0].stream))
+    matches = named or (ends if only or name is None else [])
     if len(matches) == 1:
         return matches[0]
     who = f"stage {settings.stage}" if settings.stage else "this program"
@@ -68,6 +70,22 @@ def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd
     raise StageError(
         f"{who} {doing} {', '.join(ports) or 'no stream'}, not {name!r}; {_hint(settings, name or '', side, ports)}"
     )
+
+
+_NUMBER = re.compile(r"[-_]?\d+$")
+_ALIKE = 0.8
+
+
+def is_misspelt(name: str, known: Iterable[str]) -> bool:
+    """Whether one of the known names was probably meant. One with another number at its end is another name.
+
+    >>> is_misspelt("fieldd", ["field"]), is_misspelt("field", ["field-2"]), is_misspelt("input", ["atoms"])
+    (True, False, False)
+    """
+    from difflib import SequenceMatcher  # only names that are not known pay for the import
+
+    bare = [(_NUMBER.sub("", name), _NUMBER.sub("", each)) for each in known]
+    return any(one != other and SequenceMatcher(None, one, other).ratio() >= _ALIKE for one, other in bare)
 
 
 def _hint(settings: StageSettings, name: str, side: Side, ports: Sequence[str]) -> str:

@@ -132,6 +132,9 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     limit = stream_limit(plan, records) if live else Limit()
     parameters = records.plan.stage(plan.writer).end(plan.name, "write").parameters
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
+    if steps is not None and records.state.finished is None:
+        # The files of both ends are read one after the other: what has been read by now was written.
+        steps = max(steps, *(reader.steps or 0 for reader in readers), 0)
     moved = bytes_moved(volume, (reader.bytes for reader in readers))
     opened, last = time_of_stream(plan.name, "write", metrics, seen)
     return StreamPart(
@@ -220,6 +223,8 @@ def _bytes_are(
 
 
 def _is_passed_on(stream: StreamPlan, plan: Plan) -> bool:
+    if plan.stage(stream.writer).added == "spool":
+        return True
     return bool(stream.readers) and all(plan.stage(reader).added in PASSING_ON for reader in stream.readers)
 
 

@@ -8,10 +8,9 @@ from pathlib import PurePath
 from typing import Literal
 
 from workflow.formatting import plural
-from workflow.plan.plan_model import RUN_DIR, Coupling, Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import FOLLOW, RUN_DIR, Coupling, Plan, StagePlan, StreamPlan
 from workflow.report.show.plan_tables import path_text, ranges_text
 from workflow.report.show.report_tables import engine_text
-from workflow.run.records.attached_runs import FOLLOW
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from workflow.report.report_model import Report
 from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text, node_drawings
-from workflow.report.show.plan_tables import parameters_line
+from workflow.report.show.plan_tables import brief_command, parameters_line
 from workflow.report.show.report_tables import (
     NOT_KNOWN,
     expectation_table,
@@ -80,6 +81,8 @@ TEMPLATES = Environment(
     loader=FileSystemLoader(FOLDER), bytecode_cache=bytecode_cache(FOLDER.with_name("__pycache__")), autoescape=True,
     undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=False,
 )  # fmt: skip
+# Of a command line, as `shlex.join` writes it.
+TEMPLATES.filters["brief"] = lambda line: brief_command(shlex.split(line))
 
 
 def compile_templates() -> None:

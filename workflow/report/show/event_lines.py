@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.report.build.steering_notes import steered_text, values_text
 from workflow.run.state.events import (
     AllocationReceived,
@@ -100,6 +100,16 @@ def started_text(stage: str, pid: int | None, plan: Plan) -> str:
     """`md: started, 2 ranks, process 7`."""
     ranks = next((each.ranks for each in plan.stages if each.name == stage), None)
     return ", ".join([f"{stage}: started", *([] if ranks is None else [plural(ranks, "rank")]), f"process {pid}"])
+
+
+def repeats_text(stage: StagePlan) -> str:
+    """`sim: computes steps 0 to 47 again; step 48 is the first new one`, of a stage of a run that goes on; else ""."""
+    ends = [end for end in stage.ends if end.side == "write" and end.repeated]
+    if not ends:
+        return ""
+    end = max(ends, key=lambda end: end.repeated)
+    steps = f"step {end.begin}" if end.repeated == 1 else f"steps {end.begin} to {end.first_step - 1}"
+    return f"{stage.name}: computes {steps} again; step {end.first_step} is the first new one"
 
 
 def restart_text(restart: RestartDecided) -> str:

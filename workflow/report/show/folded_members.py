@@ -136,7 +136,13 @@ def _fold_stages(name: str, stages: Sequence[StagePart]) -> StagePart:
     worst = max(stages, key=lambda stage: (stage.signal is not None, stage.exit_code or 0))
     ends = {"exit_code": worst.exit_code, "signal": worst.signal} if len(codes) > 1 else {}
     return stages[0].model_copy(
-        update={"name": name, "state": counts_text(stage.state for stage in stages), **ends, **_numbers(stages)}
+        update={
+            "name": name,
+            "state": counts_text(stage.state for stage in stages),
+            "pid": None,
+            **ends,
+            **_numbers(stages),
+        }
     )
 
 
@@ -160,13 +166,18 @@ def _fold_streams(name: str, streams: Sequence[StreamPart], folding: Folding) ->
     unknown = {stream.limit_unknown for stream in streams}
     return streams[0].model_copy(update={
         **own, **_numbers(streams), "limited_by": limit,
-        "limit_unknown": unknown.pop() if len(unknown) == 1 else _why_unknown(limits),
+        "limit_unknown": unknown.pop() if len(unknown) == 1 else _why_unknown(streams),
     })  # fmt: skip
 
 
-def _why_unknown(limits: set[str]) -> str:
+def _why_unknown(streams: Sequence[StreamPart]) -> str:
     """Of several streams with different reasons; "" where it is known of all."""
-    return "it is known of no member" if limits == {""} else "it differs from member to member" if "" in limits else ""
+    unknown = [stream for stream in streams if not stream.limited_by]
+    if not unknown:
+        return ""
+    known = len(streams) - len(unknown)
+    shown = f"only {known} of the {len(streams)} show it" if known else f"none of the {len(streams)} shows it"
+    return f"{shown}; of {unknown[0].name}: {unknown[0].limit_unknown}"
 
 
 def _fold_readers(name: str, readers: Sequence[ReaderPart]) -> ReaderPart:

@@ -6,6 +6,7 @@ Imported before the first stage starts: it must not import the report.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from workflow.report.show.event_lines import (
     line_at,
     move_text,
     proof_lines,
+    repeats_text,
     restart_text,
     started_text,
 )
@@ -35,6 +37,7 @@ from workflow.report.show.terminal import (
 )
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput
+from workflow.run.stop_sequence import unended
 from workflow.run.verdict.stall_detection import present_warnings, warning_text
 
 if TYPE_CHECKING:
@@ -99,6 +102,7 @@ class Progress:
         stages = stage_rows(state, folding)
         streams = stream_rows(state, folding, console.width)
         warnings = [(str(to_message("warning", text)),) for text in present_warnings(state)]
+        warnings += [(text,)] if (text := unended_text(state)) else []
         statuses = [status for _, status, _ in stages]
         old, at, shown = self._drawn
         if (statuses == old and 0 <= state.t - at < REDRAW_S) or shown == (stages, streams, warnings):
@@ -212,6 +216,8 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
             lines.append((stage.started, started_text(name, stage.pid, now.plan)))
         if stage.opened is not None and (old is None or old.opened is None) and now.plan.stage(name).ends:
             lines.append((stage.opened, f"{name}: {OPEN_TEXT}"))
+            if stage.attempt == 1 and (again := repeats_text(now.plan.stage(name))):
+                lines.append((stage.opened, again))
         if stage.is_over and not (old and old.is_over):
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()
@@ -221,17 +227,31 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
     return sorted(lines, key=lambda line: line[0])
 
 
+def unended_text(state: RunState) -> str:
+    """`mean does not react: killed in 5 s`: while a run stops, of stages that go on. Empty: there are none."""
+    if (found := unended(state)) is None:
+        return ""
+    names, rung = found
+    what = "killed" if rung.number == signal.SIGKILL else signal.Signals(rung.number).name
+    verb = "does" if len(names) == 1 else "do"
+    return f"{' and '.join(names)} {verb} not react: {what} in {max(0.0, rung.at - state.t):.0f} s"
+
+
 class Pace:
     """Remembers what was printed: each change is printed once, the progress of a stream at most every few seconds."""
 
     def __init__(self) -> None:
         self._before: RunState | None = None
         self._spoken: dict[str, tuple[float, int]] = {}
+        self._rung = 0  # of the stop, of which stages that do not react were named
 
     def lines(self, state: RunState) -> list[str]:
         """What is new in this state, each line with the time since the run's start, also when it is seen late."""
         lines = news(self._before, state)
         self._before = state
+        if state.rung > self._rung and (text := unended_text(state)):
+            self._rung = state.rung
+            lines.append((state.t, text))
         for stream in state.plan.streams:
             steps = state.writer(stream.name).steps + sum(end.steps for end in state.readers(stream.name))
             at, before = self._spoken.setdefault(stream.name, (state.t, 0))

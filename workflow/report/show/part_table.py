@@ -21,7 +21,9 @@ def planned_part_text(part: PartPlan, cut: Cut, reached: Mapping[str, int], own:
         step = cut.first_step(name)
         lost = max(0, reached[name] - step, *cut.positions.repeated(name).values())
         why = [cut.reasons[name]] if cut.reasons[name] else []
-        rows.append((name, f"step {step}", "; ".join([*why, *([f"{plural(lost, 'step')} again"] if lost else [])])))
+        rows.append(
+            (name, f"step {step}", "; ".join([*why, *([f"{plural(lost, 'step')} done again"] if lost else [])]))
+        )
     width = max(len(name) for name, _, _ in rows)
     begin = max(len(where) for _, where, _ in rows)
     lines = [f"  {name:{width}}  {where:{begin}}  {why}".rstrip() for name, where, why in rows]

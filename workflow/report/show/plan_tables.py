@@ -375,8 +375,13 @@ def nodes_table(plan: Plan) -> Table:
 
 def program_text(stage: StagePlan) -> str:
     """The component, or the first words of the command without their folders; the launch lines have all of it."""
-    words = (Path(word).name if word.startswith("/") else word for word in stage.program)
-    return stage.component or shortened(shlex.join(words), LONGEST_PROGRAM)
+    return stage.component or brief_command(stage.program)
+
+
+def brief_command(words: Sequence[str]) -> str:
+    """The first words of a command without their folders."""
+    names = (Path(word).name if word.startswith("/") else word for word in words)
+    return shortened(shlex.join(names), LONGEST_PROGRAM)
 
 
 def start_text(stage: StagePlan) -> str:

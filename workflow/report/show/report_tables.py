@@ -44,6 +44,11 @@ def exit_text(stage: StagePart) -> str:
     return f"signal {stage.signal}" if stage.signal else number(stage.exit_code)
 
 
+def process_text(stage: StagePart) -> str:
+    """The process of a stage that runs; of one with several ranks the launcher's, of several members none."""
+    return number(stage.pid if stage.ended is None else None)
+
+
 def time_and_share(stage: StagePart, part: Activity) -> str:
     """`2.02 s (35 %)`: that part of the stage's wall time."""
     share = stage.share(part)
@@ -64,6 +69,7 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     command_column("program", lambda stage: stage.program),
     number_column("ranks", lambda stage: str(stage.ranks), gives_way=2),
     state_column("state", lambda stage: stage.state, EVERYWHERE),
+    number_column("process", process_text, ("status",)),
     number_column("exit", exit_text, EVERYWHERE, gives_way=1),
     number_column("time", lambda stage: duration(stage.wall_s), EVERYWHERE),
     number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),
@@ -98,8 +104,10 @@ def explain_columns(left_out: Collection[str] = ()) -> str:
 
 
 def stage_table(report: Report, view: View) -> Table:
-    """What each stage did: a row per stage."""
-    return make_table(STAGE_COLUMNS, report.stages, view)
+    """What each stage did: a row per stage. The processes have a column while one of them runs."""
+    running = any(process_text(stage) != NOTHING for stage in report.stages)
+    columns = [column for column in STAGE_COLUMNS if running or column.cell is not process_text]
+    return make_table(columns, report.stages, view)
 
 
 NOT_KNOWN = "not known"

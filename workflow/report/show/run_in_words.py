@@ -290,7 +290,7 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
     match run.state:
         case "running":
             return f"next: `wf watch {name}` follows it, `wf cancel {name}` ends it" + (
-                "; docs/how-to/when-it-hangs.md explains waits" if report.warnings else ""
+                f"; {page(ON_WAITS)} explains waits" if report.warnings else ""
             )
         case "submitted":
             return f"next: `wf watch {name}` waits for it, `wf cancel {name}` cancels the job"
@@ -298,7 +298,7 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             then = resume_text(run, name) if run.resumable else f"`wf run {pipeline}` starts a new run"
             return f"next: `wf cancel {name}` ends what is left of it; then {then}"
         case "succeeded":
-            faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
+            faster = f"; to make {run.limited_by} faster, see {page(ON_SPEED)}" if run.limited_by else ""
             look = f", `wf look {name}` draws the data" if has_data else ""
             return f"next: `wf report {name}` has all figures{look}{faster}"
         case "failed" if run.cause not in FROM_OUTSIDE:
@@ -306,6 +306,16 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             anew = f"correct the error and start a new run: `wf run {pipeline}`"
             return f"next: {logs} shows what it printed; {resume_text(run, name) if run.resumable else anew}"
     return f"next: {resume_text(run, name)}" if run.resumable else f"next: `wf run {pipeline}` starts a new run"
+
+
+# Titles of pages: their files are in a clone of wf only, or on a site of somebody's own.
+ON_SPEED = "Find the bottleneck: what limits a stream"
+ON_WAITS = "When it hangs or fails"
+
+
+def page(title: str) -> str:
+    """A page of the documentation, by its title."""
+    return f'"{title}" in the documentation of wf'
 
 
 def resume_text(run: RunPart, name: str) -> str:

@@ -11,9 +11,6 @@ from pathlib import Path
 
 from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
 
-# The component of the stage that follows a stream of the other run.
-FOLLOW = "follow"
-
 
 def attached_runs(run_dir: Path) -> list[Path]:
     """The directories of the runs that are or were attached to a run, in the order in which they came."""

@@ -66,8 +66,9 @@ def create_run_dir(
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
     `runs/latest` then points to it, wherever it is, unless `latest` is false. `beside`: a run, in whose
-    folder the new directory is made; `latest` there then points to it where it has pointed to that run. One that only
-    re-uses files of that run is a new run like any other. `provenance` is kept in provenance.json.
+    folder the new directory is made; a link `latest` there then points to it, too, and if `latest` is false only where
+    it has pointed to that run. One that only re-uses files of that run is a new run like any other. `provenance` is
+    kept in provenance.json.
 
     Raises RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
@@ -81,7 +82,7 @@ def create_run_dir(
         directory = _claim(run_dir.absolute(), mode)
     try:
         _fill(directory, plan, source, provenance)
-        if run_dir is None and (beside is None or (beside.parent / LATEST).resolve() == beside.resolve()):
+        if run_dir is None and (beside is None or _leads_on(beside, latest)):
             point_latest(directory.parent, directory)
     except (OSError, ValueError, RunError) as error:
         _remove(directory, itself=not existed)
@@ -91,12 +92,20 @@ def create_run_dir(
             raise RunError(f"the parts of the run do not fit together: {error}") from error
         raise _cannot_write(directory, error) from error
     is_reuse = plan.part is not None and plan.part.is_reuse
-    if latest and (run_dir is not None or is_reuse):
+    goes_on = beside is not None and (Path(RUNS) / LATEST).is_symlink()
+    if latest and (run_dir is not None or is_reuse or goes_on):
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)
             point_latest(Path(RUNS).absolute(), directory)
     return directory
+
+
+def _leads_on(before: Path, latest: bool) -> bool:
+    """Whether `latest` beside a run is to point to the run that goes on with it."""
+    link = before.absolute().parent / LATEST
+    # A job that submits the next part by itself must not take the link from a run that was started meanwhile.
+    return link.is_symlink() and (latest or link.resolve() == before.resolve())
 
 
 def _make_new(runs: Path, pipeline: str, mode: int) -> Path:

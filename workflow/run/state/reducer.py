@@ -148,9 +148,14 @@ class _Draft:
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
+                    # Who ends what is attached has seen enough, and wants its files. Only a batch job is in a hurry.
+                    in_job = self.get("allocation") is not None and bool(self.get("allocation").job)
+                    if self._before.plan.is_attached and not (in_job and signal == "SIGTERM"):
+                        self._changes["cancelled"] = True
             case Requested(by=by, request=request):
                 if self.get("stopping") is None:
-                    self._changes |= {"interrupted": f"`wf cancel` ({by})", "cancelled": request == "stop"}
+                    typed = "wf detach" if self._before.plan.is_attached else "wf cancel"
+                    self._changes |= {"interrupted": f"`{typed}` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = self.get("silent") | {node}
             case NodeSeen(node=node, host=host):

@@ -16,6 +16,8 @@ from workflow.formats.event_names import RUN_FINISHED, STEPS_DROPPED
 from workflow.formats.json_lines import Tail
 from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
 from workflow.formats.stage_file import StreamEnd
+from workflow.formats.stop_file import is_to_stop
+from workflow.stage import settings
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.stage_errors import StepRemoved, StreamFailed, StreamTimeout
 from workflow.stage.stream_engines import StepStatus
@@ -134,8 +136,8 @@ class FollowedReadEngine(AdiosReadEngine):
         return self._gone
 
     def begin(self, timeout_s: float) -> StepStatus:
-        """See `ReadEngine`."""
-        self._gone, began = False, time.monotonic()
+        """See `ReadEngine`. It ends also while it waits: when the run of this process, another one, is to end."""
+        self._gone, began, own = False, time.monotonic(), settings.current().run_dir
         ended_at: float | None = None
         had_read_all = self._behind_s is not None and self._newest() < self._now
         while True:
@@ -149,6 +151,8 @@ class FollowedReadEngine(AdiosReadEngine):
                 return StepStatus.ENDED
             if ended_at is None and self._run.is_lost():
                 return StepStatus.FAILED
+            if own and is_to_stop(own):
+                return StepStatus.ENDED
             self._run.look()
             # Steps that were written before the run ended are read first.
             ended_at = now if self._run.has_ended and ended_at is None else ended_at

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+from workflow.engines import ENGINES, EngineTraits
 from workflow.operators import OPERATORS, OperatorTraits
 from workflow.sst_transports import TRANSPORTS, SstTransport
 
@@ -24,6 +25,12 @@ io.set_engine("SST")
 io.set_parameters({"DataTransport": sys.argv[1], "RendezvousReaderCount": "0"})
 engine = io.open(sys.argv[2], adios2.bindings.Mode.Write)
 engine.close()
+"""
+_WRITE = """
+import sys, adios2
+io = adios2.Adios().declare_io("probe")
+io.set_engine(sys.argv[1])
+io.open(sys.argv[2], adios2.bindings.Mode.Write).close()
 """
 _OPERATE = """
 import json, sys, numpy, adios2
@@ -50,6 +57,7 @@ def main() -> None:
         "version": adios2.__version__,
         "mpi": bool(adios2.is_built_with_mpi),
         "planes": [each.name for each in TRANSPORTS.values() if each.opens_alone and _plane_works(each)],
+        "engines": [each.name for each in ENGINES.values() if each.optional and _engine_works(each)],
         "operators": [each.name for each in OPERATORS.values() if _operator_works(each)],
     }
     print(json.dumps(answers))
@@ -60,6 +68,12 @@ def _plane_works(transport: SstTransport) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         answer = _ask(_OPEN, transport.parameter, f"{folder}/probe", env=env)
     return answer is not None and f'Selecting DataPlane "{transport.plane}"' in answer.stderr and answer.returncode == 0
+
+
+def _engine_works(engine: EngineTraits) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = _ask(_WRITE, engine.name, f"{folder}/probe{engine.suffixes[0]}", env=dict(os.environ))
+    return answer is not None and answer.returncode == 0
 
 
 def _operator_works(operator: OperatorTraits) -> bool:
