@@ -125,11 +125,11 @@ def test_latest_goes_on_to_the_next_part_where_it_meant_the_part_before(tmp_path
     assert create_run_dir(asked(), Source(), beside=run).parent == tmp_path
     assert not latest.exists()
     latest.symlink_to("elsewhere")
-    create_run_dir(asked(), Source(), beside=run)
+    create_run_dir(asked(), Source(), beside=run, latest=False)
     assert latest.readlink() == Path("elsewhere")
     latest.unlink()
     latest.symlink_to(run.name)
-    following = create_run_dir(asked(), Source(), beside=run)
+    following = create_run_dir(asked(), Source(), beside=run, latest=False)
     assert latest.resolve() == following
 
 
