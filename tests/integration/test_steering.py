@@ -72,12 +72,13 @@ def test_at_once_is_recorded_with_who_when_step_old_and_new(steered: Make, tmp_p
     said, _ = asking.communicate(timeout=TIMEOUT_S)
     asked, event = steering(done.folder)
     assert isinstance(event, StageSteered)
-    assert said == f"sim: F 0.03 → 0.04 from step {event.step} on\n"
+    event_line = f"sim: F 0.03 → 0.04 from step {event.step} on"
+    assert said.splitlines()[-1] == event_line  # before, what it waits for
     assert (event.stage, event.old, event.new, event.exact) == ("sim", {"F": 0.03}, {"F": 0.04}, True)
     assert event.by == asked.by and "@" in event.by
     (part,) = done.report.steering
     assert (part.step, part.by, part.old, part.new) == (event.step, event.by, event.old, event.new)
-    note = f"sim: F 0.03 → 0.04 from step {event.step} on, by {event.by}"
+    note = f"{event_line}, by {event.by}"
     assert note in done.report.notes
     assert '<rect class="moment"' in (page := (done.folder / "report.html").read_text()) and note in page
     assert compare_runs(done.folder / "field.bp", declared(tmp_path / "again", ("F", event.step, 0.04))).identical
