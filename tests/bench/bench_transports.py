@@ -276,8 +276,10 @@ def throughput(shape: tuple[int, int], size: str, nbytes: int) -> list[Row]:
     if "plain MPI" in found:
         rows.append(streams.against(f"{name}: {best} ÷ plain MPI", found[best], found["plain MPI"], 0.5))
         rows.append(streams.against(f"{name}: {best} ÷ plain MPI, copied", found[best], found["plain MPI, copied"]))
-        rows.append(streams.against(f"{name}: shm ÷ plain MPI", found["shm"], found["plain MPI"], 0.8))
-        rows.append(streams.against(f"{name}: shm ÷ plain MPI, copied", found["shm"], found["plain MPI, copied"], 1.3))
+        for way in ("shm", "shm, views"):
+            rows.append(streams.against(f"{name}: {way} ÷ plain MPI", found[way], found["plain MPI"], 0.8))
+            copied = found["plain MPI, copied"]
+            rows.append(streams.against(f"{name}: {way} ÷ plain MPI, copied", found[way], copied, 1.3))
     rows.append(streams.against(f"{name}: {best} ÷ memcpy", found[best], found["memcpy"]))
     return rows
 
