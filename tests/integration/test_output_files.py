@@ -27,7 +27,7 @@ POLICIES = [
     ),
 ]  # fmt: skip
 OF_BP4 = ["", "{per_node: 2}", "{count: 3}", "{ratio: 3}"]
-NEEDED = re.compile(r"(per_node|count|ratio): (\d)")
+NEEDED = re.compile(r"(per_node|count|ratio|subfiles): (\d)")
 
 
 def possible(policy: str, ranks: int) -> bool:

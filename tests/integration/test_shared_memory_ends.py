@@ -206,6 +206,7 @@ def test_a_step_with_a_wrong_buffer_is_no_regular_end(tmp_path: Path) -> None:
                 with out.step():
                     out.buffer("x", (4,), shape=(4,), start=(number,))
             except stage.StageError:
+                wait_until((tmp_path / "read").exists, "the step before has been read")
                 break
 
     pid = writing(tmp_path / "a", write)
@@ -213,5 +214,6 @@ def test_a_step_with_a_wrong_buffer_is_no_regular_end(tmp_path: Path) -> None:
     with pytest.raises(stage.StreamFailed), reader(tmp_path / "a") as steps:
         for step in steps:
             seen.append(step.index)
+            (tmp_path / "read").touch()
     assert seen == [0]
     assert ended(pid) == 0

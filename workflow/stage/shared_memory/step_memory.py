@@ -22,6 +22,7 @@ from workflow.stage.stage_errors import StageError, StreamFailed
 from workflow.stage.variables import ALIGNED, Array
 
 _LEAST = 1 << 16
+_FEW = 4
 
 
 class SegmentName(NamedTuple):
@@ -80,8 +81,8 @@ class StepMemory:
         dtype = np.dtype(kind)
         nbytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         if not self._segments or self._used + nbytes > self._segments[-1].name.nbytes:
-            # Half as much as there is already: so there are few segments, whatever the number of variables.
-            have = sum(segment.name.nbytes for segment in self._segments)
+            # From some on half as much as there is already: so they stay few, however many arrays there are.
+            have = sum(segment.name.nbytes for segment in self._segments) if len(self._segments) >= _FEW else 0
             self._segments.append(MemorySegment(number, max(nbytes, _LEAST, have // 2)))
             self._used = 0
         segment, offset = self._segments[-1], self._used
