@@ -9,6 +9,7 @@ stages import it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -114,6 +115,12 @@ _BY_SUFFIX = {suffix: name for name, each in ENGINES.items() for suffix in each.
 def traits_of(name: str) -> EngineTraits:
     """The traits of an engine, also by its name in lower case; of one that is not in the list, those of a file."""
     return ENGINES.get(name) or ENGINES.get(name.upper()) or EngineTraits(name)
+
+
+def queue_settings(parameters: Mapping[str, str]) -> tuple[int, bool]:
+    """The queue of a writer by its engine's parameters: the limit in steps, 0 for none; whether it drops steps."""
+    discards = parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+    return int(parameters.get("QueueLimit", "0")), discards
 
 
 def engine_of_suffix(path: Path) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow.engines import EngineTraits, traits_of
+from workflow.engines import EngineTraits, queue_settings, traits_of
 from workflow.formats.read_json import read_json
 from workflow.formats.sides import OnNode, Side
 from workflow.formats.versions import check_version
@@ -68,6 +68,11 @@ class StreamEnd:
     def traits(self) -> EngineTraits:
         """What its engine is like."""
         return traits_of(self.engine)
+
+    @property
+    def queue(self) -> tuple[int, bool]:
+        """Of a writing end: how many finished steps it holds, 0 for any number; whether it drops those beyond."""
+        return queue_settings(self.parameters)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Block, Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.physical_units import TIME, unit_text
-from workflow.stage.stage_errors import ContractError
+from workflow.stage.stage_errors import ContractError, StageError
 
 Array = NDArray[Any]
 
@@ -110,6 +110,13 @@ def to_array(name: str, value: Any) -> tuple[Array, str]:
     array = np.ascontiguousarray(array) if array.ndim else array
     # ADIOS2's bindings (2.12.1) take no array that cannot be changed, such as that of a window, or of JAX.
     return (array if array.flags.writeable or kind == "string" else array.copy()), kind
+
+
+def check_unchanged(name: str, was: tuple[str, int], now: tuple[str, int]) -> None:
+    """Raise StageError when a variable changes its type or its number of dimensions."""
+    if now != was:
+        text = f"variable {name} was {was[0]} with {was[1]} dimensions; it cannot become {now[0]} with {now[1]}"
+        raise StageError(f"{text} in the same stream")
 
 
 def fresh_array(shape: Shape, kind: str) -> Array:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from workflow.engines import EngineTraits, traits_of
+from workflow.engines import EngineTraits, queue_settings, traits_of
 from workflow.formatting import plural
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes, Problems
@@ -97,8 +97,7 @@ def check_bound(engine: str, parameters: Mapping[str, str]) -> None:
     """
     if not traits_of(engine).queued:
         return
-    limit, reserve = int(parameters.get("QueueLimit", "0")), int(parameters.get("ReserveQueueLimit", "0"))
-    discard = parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+    (limit, discard), reserve = queue_settings(parameters), int(parameters.get("ReserveQueueLimit", "0"))
     if discard and limit == 0:
         raise ParameterError("QueueFullPolicy Discard with QueueLimit 0 drops every step", "give queue.limit 1 or more")
     if reserve and 0 < limit <= reserve:

@@ -24,7 +24,7 @@ from workflow.stage.adios.open_engine import (
 )
 from workflow.stage.ranks import rank
 from workflow.stage.stage_errors import StageError
-from workflow.stage.variables import STRING_LISTS, Array, BlockData
+from workflow.stage.variables import STRING_LISTS, Array, BlockData, check_unchanged
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, VariableOperator
@@ -96,9 +96,7 @@ class AdiosWriteEngine:
             variable = self._define(block, operator)
         else:
             variable = known.variable
-            if kind != known.type or len(shape) != len(known.shape):
-                was, now = f"{known.type} with {len(known.shape)} dimensions", f"{kind} with {len(shape)}"
-                raise StageError(f"variable {name} was {was}; it cannot become {now} in the same stream")
+            check_unchanged(name, (known.type, len(known.shape)), (kind, len(shape)))
             if shape != known.shape:
                 variable.SetShape(shape)
             if start != known.start or count != known.extent:

@@ -238,7 +238,7 @@ def _begins_behind(stream: str, current: StageSettings, visited: set[str]) -> It
 def _is_far_before(state: KeptState, newest: KeptState) -> bool:
     """Whether no reader of this stage can be so far behind that a state from before this one is needed."""
     ends = settings.current().ends
-    queued = {end.stream: int(end.parameters.get("QueueLimit", "0")) for end in ends if end.side == "write"}
+    queued = {end.stream: end.queue[0] for end in ends if end.side == "write"}
     behind = {name: newest.steps[name] - state.steps[name] for name in queued or state.steps}
     return all(steps >= queued.get(name, 0) + _MOST_BEHIND for name, steps in behind.items())
 

@@ -304,8 +304,7 @@ class WritingStep:
 
 def _first_blocking_step(end: StreamEnd) -> int | None:
     """The first step for which the queue may have no room; None where a step never waits for room."""
-    limit = int(end.parameters.get("QueueLimit", "0"))
-    discards = end.parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+    limit, discards = end.queue
     return None if not end.traits.queued or discards or not limit else limit
 
 

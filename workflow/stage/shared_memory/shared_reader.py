@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Block, volume
+from workflow.distribution.boxes import Block, overlap, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.serial_gather import together
@@ -136,14 +136,13 @@ class SharedMemoryReadEngine:
 
     def _part(self, wanted: Selection, kind: str, block: Sequence[Any]) -> tuple[tuple[slice, ...], Array] | None:
         """What a block has of a box: where in the box it is, and the values, read-only; None: nothing."""
-        rank, start, extent, segment, offset = block
-        lower = [max(*each) for each in zip(start, wanted.start, strict=True)]
-        upper = [min(a + n, b + m) for a, n, b, m in zip(start, extent, wanted.start, wanted.extent, strict=True)]
-        if any(low >= high for low, high in zip(lower, upper, strict=True)):
+        rank, start, extent, *place = block
+        common = overlap(Block(tuple(start), tuple(extent)), Block(wanted.start, wanted.extent))
+        if common is None:
             return None
-        values = self._memory.array(self._pids[rank], PlaceInSegment(segment, offset), tuple(extent), kind)
+        values = self._memory.array(self._pids[rank], PlaceInSegment(*place), tuple(extent), kind)
         in_block, in_box = (
-            tuple(slice(low - first, high - first) for low, high, first in zip(lower, upper, begin, strict=True))
+            tuple(slice(low - first, low - first + length) for low, length, first in zip(*common, begin, strict=True))
             for begin in (start, wanted.start)
         )
         return in_box, values[in_block]

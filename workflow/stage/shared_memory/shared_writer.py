@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ import numpy as np
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.ranks import idle_barrier, own_communicator
+from workflow.stage.adios.serial_gather import together
+from workflow.stage.ranks import own_communicator
 from workflow.stage.shared_memory.attribute_values import to_json
 from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
 from workflow.stage.shared_memory.step_memory import PlaceInSegment, StepMemory
-from workflow.stage.stage_errors import RanksDiffer, StageError
-from workflow.stage.variables import Array, BlockData
+from workflow.stage.stage_errors import RanksDiffer
+from workflow.stage.variables import Array, BlockData, check_unchanged
 
 
 class SharedMemoryWriteEngine:
@@ -32,12 +34,11 @@ class SharedMemoryWriteEngine:
     def __init__(self, end: StreamEnd) -> None:
         self._comm = own_communicator()
         self._rank = 0 if self._comm is None else int(self._comm.Get_rank())
-        self._limit = int(end.parameters.get("QueueLimit", "0"))
-        self._discards = end.parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+        self._limit, self._discards = end.queue
         self._free: list[StepMemory] = []
         self._held: dict[int, StepMemory] = {}  # step → its memory, until all readers have finished it
-        self._now = StepMemory()
-        self._segments = 0  # how many there have been
+        self._numbers = count()  # of segments
+        self._now = StepMemory(self._numbers)
         self._kinds: dict[str, tuple[str, int]] = {}
         self._layout: dict[str, list[Any]] = {}
         self._rooms: dict[int, PlaceInSegment] = {}  # address of an array in the memory of this step → its place
@@ -47,25 +48,18 @@ class SharedMemoryWriteEngine:
         self._gone: list[int] = []  # segments that readers may forget
         self._readers: list[MessageSocket] = []
         self._done: dict[MessageSocket, int] = {}
-        if self._rank == 0:
-            self._listener = Listener(Path(end.path + end.traits.contact_suffix))
-            self._readers = self._listener.accept(int(end.parameters.get("RendezvousReaderCount", "1")))
-            self._done = dict.fromkeys(self._readers, 0)
-        if self._comm is not None:
-            idle_barrier(self._comm)
+        self._listener: Listener | None = None  # of the first rank
+        together(lambda: self._accept(end))
 
     def begin(self) -> None:
         """See `WriteEngine`."""
         self._layout, self._rooms = {}, {}
-        self._now = self._free.pop() if self._free else StepMemory()
+        self._now = self._free.pop() if self._free else StepMemory(self._numbers)
 
     def put(self, block: BlockData) -> None:
         """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
         name, kind, values, shape, start = block[:5]
-        was = self._kinds.setdefault(name, (kind, len(shape)))
-        if was != (kind, len(shape)):
-            text = f"variable {name} was {was[0]} with {was[1]} dimensions; it cannot become {kind} with {len(shape)}"
-            raise StageError(f"{text} in the same stream")
+        check_unchanged(name, self._kinds.setdefault(name, (kind, len(shape))), (kind, len(shape)))
         _, _, blocks = self._layout.setdefault(name, [kind, shape, []])
         self._layout[name][1] = shape
         if kind == "string":
@@ -79,8 +73,7 @@ class SharedMemoryWriteEngine:
 
     def room(self, shape: Shape, kind: str) -> Array:
         """See `GivesRoom`."""
-        room, self._last = self._now.take(shape, kind, self._segments)
-        self._segments = max(self._segments, self._last.segment + 1)
+        room, self._last = self._now.take(shape, kind)
         self._rooms[_address(room)] = self._last
         return room
 
@@ -96,28 +89,19 @@ class SharedMemoryWriteEngine:
         """
         mine = (os.getpid(), self._now.names, self._gone), self._layout
         of_all = [mine] if self._comm is None else self._comm.gather(mine)
-        answer = None if of_all is None else self._send(of_all)
-        if self._comm is not None:
-            idle_barrier(self._comm)
-            answer = self._comm.bcast(answer)
-        if isinstance(answer, RanksDiffer):
-            raise answer
-        if answer is None:
+        finished = together(lambda: self._send(of_all))
+        if finished is None:
             self._give_back(self._now)
             return
         self._gone = []
         self._held[self._sent] = self._now
         self._sent += 1
-        for step in [step for step in self._held if step < answer]:
+        for step in [step for step in self._held if step < finished]:
             self._give_back(self._held.pop(step))
 
     def close(self) -> None:
         """See `WriteEngine`. Waits until the readers have finished all steps: their data are in this process."""
-        for reader in self._readers:
-            reader.send({"end": True})
-        self._wait_for_room(self._sent, 0)
-        if self._comm is not None:
-            idle_barrier(self._comm)
+        together(self._send_end)
         self.abandon()
 
     def abandon(self) -> None:
@@ -125,7 +109,7 @@ class SharedMemoryWriteEngine:
         for reader in self._readers:
             reader.close()
         self._readers = []
-        if self._rank == 0:
+        if self._listener is not None:
             self._listener.close()
         for memory in [self._now, *self._free, *self._held.values()]:
             memory.free()
@@ -135,7 +119,20 @@ class SharedMemoryWriteEngine:
         """See `WriteEngine`."""
         self._attributes[name] = to_json(value)
 
-    def _send(self, of_all: Sequence[Any]) -> int | RanksDiffer | None:
+    def _accept(self, end: StreamEnd) -> None:
+        self._listener = Listener(Path(end.path + end.traits.contact_suffix))
+        self._readers = self._listener.accept(int(end.parameters.get("RendezvousReaderCount", "1")))
+        self._done = dict.fromkeys(self._readers, 0)
+
+    def _send_end(self) -> None:
+        self._send_all({"end": True})
+        self._wait_for_room(self._sent, 0)
+
+    def _send_all(self, message: Any) -> None:
+        for reader in self._readers:
+            reader.send(message)
+
+    def _send(self, of_all: Sequence[Any]) -> int | None:
         """Tell the readers where the step is, and wait for room. Returns how many steps all of them have finished;
         None: the queue is full, and the step is dropped."""
         self._take_answers(0.0)
@@ -146,19 +143,16 @@ class SharedMemoryWriteEngine:
             for name, (kind, shape, blocks) in layout.items():
                 one = variables.setdefault(name, [kind, shape, []])
                 if [kind, shape] != one[:2]:
-                    return RanksDiffer(f"variable {name}: one rank has {one[0]} {one[1]}, another one {kind} {shape}")
+                    raise RanksDiffer(f"variable {name}: one rank has {one[0]} {one[1]}, another one {kind} {shape}")
                 one[2] += blocks
         layout = {"ranks": [memory for memory, _ in of_all], "variables": variables, "attributes": self._attributes}
         # Sockets hold little: what may be long is in the memory, and written once for all readers.
         encoded = json.dumps(layout, separators=(",", ":")).encode()
-        room, place = self._now.take((len(encoded),), "uint8", self._segments)
-        self._segments = max(self._segments, place.segment + 1)
+        room, place = self._now.take((len(encoded),), "uint8")
         room[:] = np.frombuffer(encoded, np.uint8)
-        segment = next(name for name in self._now.names if name.number == place.segment)
         self._attributes = {}
-        at = {"pid": os.getpid(), "segment": segment, "at": [place.offset, len(encoded)]}
-        for reader in self._readers:
-            reader.send({"step": self._sent, **at})
+        at = {"pid": os.getpid(), "segment": self._now.names[-1], "at": [place.offset, len(encoded)]}
+        self._send_all({"step": self._sent, **at})
         sent = self._sent + 1
         self._wait_for_room(sent, self._limit or sent)
         return self._finished(sent)
@@ -184,8 +178,7 @@ class SharedMemoryWriteEngine:
                 self._readers.remove(reader)
 
     def _give_back(self, memory: StepMemory) -> None:
-        self._gone += memory.clear(self._segments)
-        self._segments = max(self._segments, *(name.number + 1 for name in memory.names), 0)
+        self._gone += memory.clear()
         self._free.append(memory)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +66,8 @@ class MemorySegment:
 class StepMemory:
     """The memory of one step of one rank, used again for later steps: so its pages are there already."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers  # for new segments
         self._segments: list[MemorySegment] = []
         self._used = 0  # bytes of the last segment
         self._filled = 0  # bytes of all
@@ -76,14 +77,14 @@ class StepMemory:
         """Its segments."""
         return [segment.name for segment in self._segments]
 
-    def take(self, shape: tuple[int, ...], kind: str, number: int) -> tuple[Array, PlaceInSegment]:
-        """Room for an array, and where it is. `number`: of a new segment, if one is needed."""
+    def take(self, shape: tuple[int, ...], kind: str) -> tuple[Array, PlaceInSegment]:
+        """Room for an array, and where it is: in the last segment."""
         dtype = np.dtype(kind)
         nbytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         if not self._segments or self._used + nbytes > self._segments[-1].name.nbytes:
             # From some on half as much as there is already: so they stay few, however many arrays there are.
             have = sum(segment.name.nbytes for segment in self._segments) if len(self._segments) >= _FEW else 0
-            self._segments.append(MemorySegment(number, max(nbytes, _LEAST, have // 2)))
+            self._segments.append(MemorySegment(next(self._numbers), max(nbytes, _LEAST, have // 2)))
             self._used = 0
         segment, offset = self._segments[-1], self._used
         self._used = -(-(offset + nbytes) // ALIGNED) * ALIGNED
@@ -91,8 +92,8 @@ class StepMemory:
         array: Array = np.frombuffer(segment.memory, dtype, nbytes // dtype.itemsize, offset).reshape(shape)
         return array, PlaceInSegment(segment.name.number, offset)
 
-    def clear(self, number: int) -> list[int]:
-        """Forget what is in it. Of several segments one is made, with this number: the next step needs as much.
+    def clear(self) -> list[int]:
+        """Forget what is in it. Of several segments one is made: the next step needs as much.
 
         Returns the numbers of those that are no more.
         """
@@ -101,7 +102,7 @@ class StepMemory:
             return []
         gone = [name.number for name in self.names]
         self.free()
-        self._segments = [MemorySegment(number, filled)]
+        self._segments = [MemorySegment(next(self._numbers), filled)]
         return gone
 
     def free(self) -> None:
