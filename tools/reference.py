@@ -290,6 +290,7 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
+    from workflow.balance.balance_model import Balance
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
     from workflow.cli.json_output import (
@@ -312,6 +313,7 @@ def json_page() -> str:
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
+        ("wf balance --json, balance.json of its directory", Balance),
         ("wf campaign plan --json", CampaignPlan),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
         ("wf campaign report --json", CampaignResults),

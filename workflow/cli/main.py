@@ -68,7 +68,7 @@ SECTIONS = {
         "archive": "archive_verbs",
         "clean": "clean_verb",
     },
-    "Run it many times": {"campaign": "campaign_verbs"},
+    "Run it many times": {"campaign": "campaign_verbs", "balance": "balance_verb"},
     "Machines": {
         "doctor": "installation_verbs",
         "sites": "site_verbs",

@@ -67,11 +67,12 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--profile",
+            "--overlay",
             "profiles",
             multiple=True,
-            metavar="NAME",
+            metavar="NAME|FILE",
             shell_complete=complete_profile,
-            help="Apply a profile of the file (repeatable)",
+            help="Apply a profile of the file, or a file of its own, for example of `wf balance` (repeatable)",
         ),
         click.option(
             "--via",

@@ -1,0 +1,96 @@
+"""What `wf balance` found, as frozen models: `balance.json`, and a line of `probes.jsonl` for each run.
+
+Times are seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+BALANCE_VERSION = 1
+Goal = Literal["time", "steps-per-second", "node-hours"]
+
+
+class BalancePart(BaseModel):
+    """Settings of all models of a balance."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProbeRecord(BalancePart):
+    """A short run of one candidate."""
+
+    key: str = Field(description="checksum of what was run: its plan, but for the number of steps, and the pipeline")
+    settings: dict[str, Any] = Field(description="key → value, laid over the pipeline; empty: today's")
+    run: str = Field(description="name of its run directory below `runs/`")
+    steps: int = Field(description="of the stage that is counted")
+    seconds: float | None = Field(description="per step; None: it failed")
+    wall_s: float = Field(description="of the whole run")
+    reason: str = Field("", description="why it failed")
+    waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
+    sizes: dict[str, float] = Field({}, description="stream → bytes of a step")
+
+
+class KnownRange(BalancePart):
+    """A value, and the bounds between which it lies with 90 % probability."""
+
+    median: float
+    low: float
+    high: float
+
+
+class BalancedCandidate(BalancePart):
+    """One candidate, and what is known of it."""
+
+    settings: dict[str, Any] = Field(description="key → value, laid over the pipeline; empty: today's")
+    probes: list[float] = Field(description="seconds per step of each run")
+    seconds: KnownRange = Field(description="per step")
+    ratio: KnownRange = Field(description="of what the goal counts, ÷ that of today's pipeline")
+    forecast: float | None = Field(description="seconds per step before anything ran; None: not known")
+    nodes: int
+    queue_memory: int | None = Field(description="bytes that its queues may hold in all; None: not known")
+    waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
+
+
+class FailedCandidate(BalancePart):
+    """A candidate that was planned, and failed when it ran."""
+
+    settings: dict[str, Any]
+    reason: str
+
+
+class Balance(BalancePart):
+    """The choice."""
+
+    balance_version: int = BALANCE_VERSION
+    pipeline: str
+    site: str
+    goal: Goal
+    counted: str = Field(description="the stage whose steps are counted")
+    keys: dict[str, list[Any]] = Field(description="key → the values that were tried; null: not written")
+    refused: list[str] = Field(description="`KEY=VALUE: why it cannot be planned`")
+    candidates: int = Field(description="combinations of values that can be planned")
+    today: BalancedCandidate
+    chosen: BalancedCandidate
+    others: list[BalancedCandidate] = Field(description="others that ran, the fastest first")
+    rivals: list[BalancedCandidate] = Field(
+        description="those that may be faster than the chosen one by more than the tolerance; none: it is decided"
+    )
+    more_probes: int | None = Field(
+        None, description="how many more runs would decide; None: it is decided, or no number would"
+    )
+    more_s: float | None = Field(None, description="how long these take")
+    failed: list[FailedCandidate] = Field([])
+    probes: int = Field(description="how many ran, those of earlier calls included")
+    spent_s: float = Field(description="wall time of these")
+
+    @property
+    def decided(self) -> bool:
+        """Whether no other candidate can be faster by more than the tolerance."""
+        return not self.rivals
+
+    def to_json(self) -> str:
+        """The text of `balance.json`."""
+        return self.model_dump_json(indent=1) + "\n"
