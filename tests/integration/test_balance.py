@@ -71,8 +71,12 @@ def test_the_overlay_is_laid_over_the_file(folder: Path) -> None:
     stages = {stage["name"]: stage for stage in json.loads(planned.stdout)["stages"]}
     assert stages["sim"]["parameters"]["compute_time"] == 0.02
     assert stages["sim"]["parameters"]["steps"] == 400
-    run = wf(folder, "run", "pipeline.yaml", "--overlay", str(overlay), "--set", "stages.sim.with.steps=5", "-q")
+    run = wf(folder, "run", "pipeline.yaml", "--overlay", str(overlay), "--set", "stages.sim.with.steps=30", "-q")
     assert run.returncode == 0, run.stderr
+    report = json.loads(wf(folder, "report", "--json").stdout)
+    promised = next(each for each in report["forecast"] if each["what"] == "time per step of sim, by wf balance")
+    assert promised["low"] < promised["forecast"] < promised["high"]
+    assert promised["measured"] == pytest.approx(promised["forecast"], rel=1.0) and promised["measured"] > 0.019
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(folder: Path) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 BALANCES = "balance"
 """The folder below the current one, as `runs`."""
-BALANCE_FILE, OVERLAY_FILE = "balance.json", "overlay.yaml"
 # A run whose steps take less in all is timed badly.
 LEAST_S = 2.0
 
@@ -318,6 +317,7 @@ class _Search:
 
     def write(self, balance: Balance) -> None:
         """Write `balance.json` and the overlay. Raises RunError."""
+        from workflow.balance.balance_model import BALANCE_FILE, OVERLAY_FILE
         from workflow.balance.show_balance import overlay_text
         from workflow.replace_file import replace_file
 

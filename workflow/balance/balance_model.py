@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 BALANCE_VERSION = 1
+BALANCE_FILE, OVERLAY_FILE = "balance.json", "overlay.yaml"
 Goal = Literal["time", "steps-per-second", "node-hours"]
 
 

@@ -52,7 +52,8 @@ def balance(
     PIPELINE is the YAML file, which is not changed: the choice is written as an overlay. What is varied changes no
     data. Runs of an earlier call count; Ctrl-C keeps them. Exits with 5 if the runs do not decide.
     """
-    from workflow.api.balances import OVERLAY_FILE, BalanceRequest, balance_pipeline, read_vary
+    from workflow.api.balances import BalanceRequest, balance_pipeline, read_vary
+    from workflow.balance.balance_model import OVERLAY_FILE
 
     request = BalanceRequest(
         given.path, cast("Goal", goal), probes, steps, nodes, read_vary(vary), fixed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 
 from workflow.forecast.forecast_model import Forecast, StageForecast, Term
 from workflow.forecast.quartiles import Quartiles, together
@@ -110,9 +110,9 @@ WORTH_NAMING = 0.1
 
 def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastLine], str]:
     """(time per step of each stage and its terms, throughput of each stream; the term that is off most)."""
+    lines = _promised(forecast, records)
     if forecast.is_empty:
-        return [], ""
-    lines: list[ForecastLine] = []
+        return lines, ""
     terms = {stage.name: step_terms(records, stage.name) for stage in records.plan.stages}
     off: list[tuple[float, str]] = []
     slowest = max((_median(each.period) or 0.0 for each in terms.values()), default=0.0)
@@ -138,6 +138,15 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
         measured = moved[1] * moved[0] / seen.steps / pace if moved is not None and pace and seen.steps else None
         lines.append(_line(f"throughput of {stream.name}", "B/s", stream.throughput, measured))
     return lines, max(off)[1] if off else ""
+
+
+def _promised(forecast: Forecast, records: Records) -> list[ForecastLine]:
+    """The mean time per step, which `wf balance` gives, because single long steps count, too."""
+    if (promised := forecast.promised) is None or promised.stage not in records.metrics:
+        return []
+    period = step_terms(records, promised.stage).period
+    what = f"time per step of {promised.stage}, by wf balance"
+    return [_line(what, "s", promised.step, fmean(period) if period else None)]
 
 
 def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list[ForecastLine]:
