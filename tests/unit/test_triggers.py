@@ -101,6 +101,22 @@ streams:
     assert plan.stage("own").program[-1].endswith("/streams/own-when")
 
 
+def test_the_port_that_is_named_as_the_stream_is_still_the_one(plan_of: Planner) -> None:
+    plan = plan_of("""
+stages:
+  walk: {component: walker}
+  also: {component: walker}
+  own:
+    command: [own]
+    reads: {positions: {}, others: {}}
+    when: {stream: positions, step: 3}
+streams:
+  positions: {from: walk, to: own}
+  others: {from: also, to: own}
+""")
+    assert (end_of(plan, "own", "own-when").port, end_of(plan, "own", "others").port) == ("positions", "others")
+
+
 def test_each_member_has_a_trigger_of_its_own(plan_of: Planner) -> None:
     plan = plan_of("""
 stages:
