@@ -81,7 +81,7 @@ def test_whatever_joins_from_wherever_the_run_loses_nothing(cluster: SlurmCluste
     pipeline, run_dir = tmp_path / "pipeline.yaml", tmp_path / "run"
     pipeline.write_text(PIPELINE.format(folder=tmp_path))
     argv = [MPI_PYTHON, "-m", "workflow.cli", "run", str(pipeline), "--run-dir", str(run_dir), "-q"]
-    job = cluster.start_job(argv, tmp_path / "job.out", "--nodes=4", "--exclusive", PYTHONPATH=str(ROOT))
+    job = cluster.start_job(argv, tmp_path / "job.out", "--nodes=4", "--exclusive", "--time=55", PYTHONPATH=str(ROOT))
     spool = run_dir / "streams/data-spool.bp/md.idx"
     wait_until(lambda: spool.exists() and spool.stat().st_size > 200, "steps are kept")
     environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(ROOT)}

@@ -166,6 +166,78 @@ streams:
             np.testing.assert_array_equal(half, simulated / 2)
 
 
+COUNTING = """
+import sys
+import numpy as np
+from workflow import stage
+who = int(sys.argv[1])
+with stage.open_writer("field") as out:
+    for number in range(6):
+        with out.step():
+            out.write("V", np.full(3, 100.0 * who + number))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "via", "written_by"),
+    [
+        ("neighbour", "sst", [0, 1, 2, 3]),
+        ("{neighbour: 1}", "sst", [3, 0, 1, 2]),
+        ("{neighbour: -2}", "bp5", [2, 3, 0, 1]),
+        ("each", "sst", [0, 1, 2, 3]),
+    ],
+)
+def test_each_member_reads_one_of_the_others(how: str, via: str, written_by: list[int], tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(COUNTING)
+    text = f"""
+stages:
+  sim:
+    members: 4
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/sim.py", "${{{{ member.index }}}}"]
+    writes: {{field: {{}}}}
+  keep: {{component: archive, members: [{{at: a}}, {{at: b}}, {{at: c}}, {{at: d}}], with: {{path: "${{{{ member.at }}}}.bp"}}}}
+streams:
+  field: {{from: sim, to: keep, collect: {how}, via: {via}}}
+"""  # noqa: E501
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    for own, writer in zip("abcd", written_by, strict=True):
+        expected = np.array([np.full(3, 100.0 * writer + number) for number in range(6)])
+        np.testing.assert_array_equal(values_of(done.folder / f"{own}.bp", "V"), expected)
+
+
+RING = """
+import sys
+from workflow import stage
+value = 10.0 * int(sys.argv[1])
+with stage.open_writer("right") as right:
+    with stage.open_reader("left") as left:
+        for number in range(5):
+            with right.step():
+                right.write("value", value)
+            value = float(next(left).read("value")) + 1
+        print(value)
+"""
+
+
+def test_the_members_of_a_simulation_exchange_in_a_circle(tmp_path: Path) -> None:
+    """After five steps the value of a member has gone round five places, plus one at each."""
+    (tmp_path / "ring.py").write_text(RING)
+    text = f"""
+stages:
+  sim:
+    members: 3
+    command: ["${{{{ wf.python }}}}", "{tmp_path}/ring.py", "${{{{ member.index }}}}"]
+    writes: {{right: {{}}}}
+    reads: {{left: {{}}}}
+streams:
+  edge: {{from: sim.right, to: sim.left, collect: {{neighbour: 1}}}}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    assert [done.printed(f"sim-{at}") for at in range(3)] == [[str(10.0 * ((at - 5) % 3) + 5)] for at in range(3)]
+
+
 HURT = """
 wf: 1
 name: hurt
@@ -362,8 +434,11 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     ("changed", "message"),
     [
         (("members: 3", "members: [0.03, 0.04]"), "expected the values of each member by name"),
-        (("collect: any", "collect: {group: 2}"), "expected `each`, `any`, `all` or `{groups: N}`"),
-        (("collect: any", "collect: some"), "expected `each`, `any` or `all`"),
+        (
+            ("collect: any", "collect: {group: 2}"),
+            "expected `each`, `any`, `all`, `neighbour`, `{groups: N}` or `{neighbour: N}`",
+        ),
+        (("collect: any", "collect: some"), "expected `each`, `any`, `all` or `neighbour`"),
         (("collect: any", "collect: {groups: 0}"), "expected at least 1, got 0"),
         (("collect: any, ", ""), "sim has 3 members, and nothing says how its reader gets them"),
         (("members: 3, ", ""), "stage `sim` has no members"),

@@ -47,6 +47,29 @@ def test_the_analysis_finds_the_same_again(field: str, tmp_path: Path) -> None:
     assert again.report.stream("field").steps == 21
 
 
+WITH_TRIGGER = """
+stages:
+  sim: {component: gray_scott, with: {size: [16], steps: 200, write_every: 10}}
+  keep: {component: archive, with: {path: kept.bp}, when: {stream: field, step: "== 7", before: 2, after: 1}}
+  pdf: {component: histogram, with: {variable: V}}
+  all: {component: "null"}
+streams:
+  field: {from: sim, to: [keep, pdf], spool: auto}
+  pdf: {from: pdf, to: all}
+"""
+
+
+def test_a_stage_with_a_trigger_gets_its_steps_again(tmp_path: Path) -> None:
+    first = run(tmp_path, WITH_TRIGGER)
+    assert first.code == 0, first.said
+    again = replay(first.folder, "--stages", "keep")
+    assert again.code == 0, again.said
+    assert [stage.name for stage in again.report.stages] == ["keep-when", "keep", "field-replay"]
+    found = compare_runs(first.folder / "kept.bp", again.folder / "kept.bp")
+    assert found.identical, found
+    assert found.files[0].steps == 4
+
+
 def test_some_steps_at_the_recorded_pace(tmp_path: Path) -> None:
     first = run(tmp_path, PIPELINE.format(field="via: bp5"))
     again = replay(first.folder, "--steps", "5:9", "--pace", "recorded")

@@ -153,6 +153,47 @@ def test_an_archive_of_the_interesting_steps(tmp_path: Path) -> None:
     assert said == "select: 3 events, from step 10 to 25; 15 of 30 steps passed on\n"
 
 
+SHORT = """
+stages:
+  sim: {command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py"], writes: {field: {}}}
+  keep: {component: archive, with: {path: kept.bp}, when: {stream: field, variable: V, max: "> 1000", before: 2, after: 3}}
+  first: {component: archive, with: {path: first.bp}, when: {stream: field, variable: V, max: "> 1000", before: 1, times: once}}
+  late:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/late.py"]
+    reads: {field: {}}
+    when: {stream: field, step: ">= 27"}
+  all: {component: archive, with: {path: all.bp}}
+streams:
+  field: {from: sim, to: [keep, all, first, late], via: VIA, queue: {limit: 1}}
+"""  # noqa: E501
+LATE = """
+from workflow import stage
+for step in stage.open_reader("field"):
+    print(int(step.read("selected_step")), float(step.read("V").max()))
+"""
+
+
+@pytest.mark.parametrize("via", ["sst", "bp5"])
+def test_stages_with_a_trigger_get_these_steps_and_the_others_all(via: str, tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(SIM)
+    (tmp_path / "late.py").write_text(LATE)
+    done = run(tmp_path, SHORT.replace("VIA", via))
+    assert done.code == 0, done.said
+    events = [10, 13, 25]
+    expected = {"kept": around(events, 2, 3), "first": [9, 10], "all": list(range(STEPS))}
+    for name, numbers in expected.items():
+        found = []
+        with stage.open_reader(path=done.folder / f"{name}.bp") as kept:
+            for number, step in zip(numbers, kept, strict=True):
+                np.testing.assert_array_equal(step.read("V"), signal(number, events))
+                assert step.unit("V") == "m"
+                found.append(number if name == "all" else int(step.read("selected_step")))
+        assert found == numbers
+    assert done.printed("late") == [f"{number} {signal(number, events).max()}" for number in (27, 28, 29)]
+    steps = {stream.name: stream.steps for stream in done.report.streams}
+    assert steps == {"field": 30, "keep-when": 15, "first-when": 2, "late-when": 3}
+
+
 def test_without_an_event_the_archive_is_empty_and_the_run_complete(tmp_path: Path) -> None:
     (tmp_path / "sim.py").write_text(SIM)
     done = run(tmp_path, PIPELINE.format(variable="V", condition="> 1e6"))

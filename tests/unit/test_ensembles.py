@@ -92,3 +92,59 @@ def test_a_member_that_is_ignored_needs_a_reader_that_does_without(plan_of: Plan
     assert stage.optional
     with pytest.raises(Exception, match="the others cannot go on without sim-1: read-1 reads its stream field-1"):
         plan_of(ensemble(collect="each").replace("    members:", rule))
+
+
+PAIRS = """
+stages:
+  sim:
+    members: 3
+    command: [sim, "${{ streams.field.path }}"]
+    writes: {field: {}}
+  read:
+    members: [{at: 5}, {at: 6}, {at: 7}]
+    command: [read, "${{ member.at }}", "${{ streams.field.path }}"]
+    reads: {field: {}}
+streams:
+  field: {from: sim, to: read, collect: HOW, via: sst}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "written_by"),
+    [
+        ("neighbour", [0, 1, 2]),
+        ("{neighbour: 0}", [0, 1, 2]),
+        ("{neighbour: 1}", [2, 0, 1]),
+        ("{neighbour: 2}", [1, 2, 0]),
+        ("{neighbour: -1}", [1, 2, 0]),
+        ("each", [0, 1, 2]),
+    ],
+)
+def test_members_read_members(how: str, written_by: list[int], plan_of: Planner) -> None:
+    plan = plan_of(PAIRS.replace("HOW", how))
+    expected = {f"field-{writer}": (f"sim-{writer}", [f"read-{reader}"]) for reader, writer in enumerate(written_by)}
+    assert links(plan) == expected
+    for reader, writer in enumerate(written_by):
+        path = f"${{{{ run.dir }}}}/streams/field-{writer}"
+        assert plan.stage(f"read-{reader}").program == ["read", str(5 + reader), path]
+        assert plan.stage(f"sim-{writer}").program == ["sim", path]
+        assert end_of(plan, f"read-{reader}", f"field-{writer}").port == "field"
+
+
+def test_pairs_run_at_once_as_pairs(plan_of: Planner) -> None:
+    text = PAIRS.replace("HOW", "neighbour").replace("members: 3", "members: {count: 3, at_once: 1}")
+    plan = plan_of(text)
+    assert sorted(plan.stage("sim-1").starts_after) == ["read-0", "sim-0"]
+    assert sorted(plan.stage("read-2").starts_after) == ["read-1", "sim-1"]
+
+
+def test_the_members_of_one_stage_in_a_circle(plan_of: Planner) -> None:
+    plan = plan_of("""
+stages:
+  sim: {members: 3, command: [sim], writes: {right: {}}, reads: {left: {}}}
+streams:
+  edge: {from: sim.right, to: sim.left, collect: {neighbour: 1}, via: sst}
+""")
+    assert links(plan) == {f"edge-{at}": (f"sim-{at}", [f"sim-{(at + 1) % 3}"]) for at in range(3)}
+    assert end_of(plan, "sim-0", "edge-2").port == "left"
+    assert end_of(plan, "sim-0", "edge-0").port == "right"

@@ -29,6 +29,7 @@ from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
 from workflow.report.html.page_sections import MOST_STAGES, pipeline_drawing
+from workflow.report.show.folded_members import fold_plan
 from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
@@ -365,6 +366,24 @@ def test_a_circle_of_streams_is_drawn(plan_of: Planner) -> None:
     assert make_png(make_shapes(graph)).startswith(b"\x89PNG")
     assert pipeline_drawing(plan) is not None
     assert all(name in make_mermaid(graph) for name in ("fluid", "solid", "force", "shape"))
+
+
+def test_members_that_read_each_other_are_one_figure_with_one_line(plan_of: Planner) -> None:
+    ring = fold_plan(
+        plan_of("""
+stages:
+  sim: {members: 3, command: [sim], writes: {right: {}}, reads: {left: {}}}
+streams:
+  edge: {from: sim.right, to: sim.left, collect: {neighbour: 1}, via: sst}
+""")
+    )
+    graph = make_pipeline_graph(ring)
+    assert graph.backwards == {("3 × edge", "3 × sim")}
+    shapes = make_shapes(graph)
+    there, back = (each.points for each in shapes.arrows)
+    assert there == back[::-1]
+    assert [each.head for each in shapes.arrows] == [False, True]
+    assert re.match(r" ┌─+►│ 3 × sim", graph_lines(graph)[2])
 
 
 def test_files_of_a_run_are_named_from_its_directory(plan_of: Planner) -> None:

@@ -98,8 +98,8 @@ streams:
     assert [problem.key for problem in problems] == [
         "stages.walk.ranks",
         "stages.walk.env.OUT",
+        "stages.count.with.variable",
         "stages.keep.ranks",
-        "streams.positions",
         "streams.positions.parameters.queuelimit",
         "streams.counts.parameters.Threds",
     ]

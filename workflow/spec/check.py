@@ -39,7 +39,7 @@ from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path
 from workflow.spec.yaml_tree.parse import read_yaml
 
 if TYPE_CHECKING:
-    from workflow.spec.ensembles import EnsembleMember
+    from workflow.spec.ensembles import EnsembleMember, Expanded
 
 
 @dataclass
@@ -99,12 +99,13 @@ class Checked:
     """What a tree means, and what is wrong with it. `spec` is None when the schema is not met."""
 
     root: Node
-    """The tree with its parameters filled in, and a stage for each member of an ensemble."""
+    """The tree with its parameters filled in, and a stage for each member of an ensemble and for each trigger."""
     spec: PipelineSpec | None = None
     components: dict[str, Component] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     members: dict[str, EnsembleMember] = field(default_factory=dict)
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     origins: Origins = field(default_factory=lambda: Origins(Node({}, SourcePosition(""))))
     problems: list[Problem] = field(default_factory=list)
 
@@ -118,11 +119,10 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     """
     filled = fill_parameters(root)
     root, checked = filled.root, Checked(filled.root, origins=Origins(filled.root))
-    if _has_ensembles(root):
-        _expand_ensembles(checked, library)
-        root = checked.root
+    _expand(checked, library)
+    root = checked.root
     checked.spec, problems = validated(PipelineSpec, root)
-    of_ensembles, checked.problems = checked.problems, problems
+    of_expansions, checked.problems = checked.problems, problems
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
         component = _check_component(root, path, stage, base, library, checked)
@@ -131,7 +131,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
-    checked.problems += of_ensembles
+    checked.problems += of_expansions
     if _has_ensembles(root):  # they could not be written out: what is wrong with their values only repeats that
         checked.problems = [each for each in checked.problems if "${{ member." not in each.message]
     # A malformed name is reported once, not also as a name that does not exist.
@@ -157,12 +157,30 @@ def _has_ensembles(root: Node) -> bool:
     return any(each.child("members") for each in stages) or any(each.child("collect") for each in streams)
 
 
-def _expand_ensembles(checked: Checked, library: Library) -> None:
-    from workflow.spec.ensembles import expand_ensembles  # few pipelines pay for it
+def _has_triggers(root: Node) -> bool:
+    return any(each.child("when") for each in section(root, "stages").values())
 
-    expanded = expand_ensembles(checked.root, lambda stage, side: _port_names(stage, side, library))
-    checked.origins = Origins(checked.root, expanded.keys)
-    checked.root, checked.members, checked.problems = expanded.root, expanded.members, expanded.problems
+
+def _expand(checked: Checked, library: Library) -> None:
+    """Write out ensembles, then triggers: each member has its own."""
+
+    def ports(stage: Node, side: Literal["reads", "writes"]) -> Collection[str]:
+        return _port_names(stage, side, library)
+
+    def take(expanded: Expanded) -> None:
+        checked.origins = checked.origins.with_added(expanded.keys)
+        checked.root, checked.problems = expanded.root, checked.problems + expanded.problems
+        checked.members |= expanded.members
+        checked.renamed |= expanded.renamed
+
+    if _has_ensembles(checked.root):  # few pipelines pay for it
+        from workflow.spec.ensembles import expand_ensembles
+
+        take(expand_ensembles(checked.root, ports))
+    if _has_triggers(checked.root):
+        from workflow.spec.triggers import expand_triggers
+
+        take(expand_triggers(checked.root, checked.members, ports))
 
 
 def _port_names(stage: Node, side: Literal["reads", "writes"], library: Library) -> Collection[str]:

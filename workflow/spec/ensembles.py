@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from workflow.engines import KEPT_VIA
 from workflow.errors import Problem
 from workflow.formatting import plural
-from workflow.spec.models.pipeline import Ensemble, Groups
+from workflow.spec.models.pipeline import Ensemble, NumberedCollect
 from workflow.spec.models.units import Scalar
 from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
@@ -23,7 +23,7 @@ from workflow.spec.placeholder_syntax import PlaceholderError, names_in
 from workflow.spec.references import section, text_at
 from workflow.spec.suggest import listing, nearest_name
 from workflow.spec.validation_messages import problem_at, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, relabelled, walk
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, relabelled, walk
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 MERGE = "merge"
@@ -51,13 +51,26 @@ class EnsembleMember:
         return {"member.index": self.index, **{f"member.{name}": value for name, value in self.values.items()}}
 
 
+class _Neighbour(NamedTuple):
+    """`collect: neighbour`: member i is read by member i + `distance`, in a circle."""
+
+    distance: int = 0
+
+
+_Collect = str | int | _Neighbour | None
+"""`each`, `any`, `all`, a number of groups, neighbours; None where nothing, or something wrong, is written."""
+
+
 @dataclass
 class Expanded:
-    """The pipeline's tree without ensembles, and what was wrong with them. `members`: by the name of the stage."""
+    """The pipeline's tree without what was expanded, and what was wrong with that. `members`: by the name of the
+    stage."""
 
     root: Node
     problems: list[Problem] = field(default_factory=list)
     members: dict[str, EnsembleMember] = field(default_factory=dict)
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Stage → stream in its texts → the stream that is meant, where wf has put a stage between."""
     keys: dict[str, WrittenKey] = field(default_factory=dict)
     """Key of a stage or stream in the new tree → the one that the user wrote."""
 
@@ -98,10 +111,10 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
             at_once |= {} if found.at_once is None else {name: found.at_once}
     collects = {name: _collect(stream) for name, stream in streams.items()}
     unclear = [name for name, stream in streams.items() if stream.child("collect") and collects[name] is None]
-    if unclear or any(text_at(stream, "from") is None or not _readers(stream) for stream in streams.values()):
+    if unclear or any(text_at(stream, "from") is None or not reading_ends(stream) for stream in streams.values()):
         return expanded
     _add_readers(root, streams, collects, values, expanded.problems)
-    expanded.problems += _problems(root, streams, collects, values)
+    expanded.problems += _problems(root, streams, collects, values, at_once)
     if not expanded.problems:
         _Expansion(root, expanded, streams, collects, values, at_once, ports_of).run()
     return expanded
@@ -112,18 +125,31 @@ def _long_form(node: Node) -> Node:
     return Node({key: node}, node.place, node.key) if key else node
 
 
-def _collect(stream: Node) -> str | int | None:
-    """`each`, `any`, `all`, a number of groups; None where nothing, or something wrong, is written."""
+def _collect(stream: Node) -> _Collect:
     node = stream.child("collect")
     if node is None:
         return None
     if isinstance(node.value, dict):
-        found, problems = validated(Groups, node)
-        return None if found is None or problems else found.groups
+        found, problems = validated(NumberedCollect, node)
+        if found is None or problems:
+            return None
+        return found.groups if found.neighbour is None else _Neighbour(found.neighbour)
+    if node.value == "neighbour":
+        return _Neighbour()
     return node.value if node.value in ("each", "any", "all") else None
 
 
-def _readers(stream: Node) -> list[str]:
+def _is_paired(how: _Collect) -> bool:
+    """Whether one member reads the stream of one other."""
+    return how == "each" or isinstance(how, _Neighbour)
+
+
+def _distance(how: _Collect) -> int:
+    """How much larger the number of the reading member is than that of the writing one."""
+    return how.distance if isinstance(how, _Neighbour) else 0
+
+
+def reading_ends(stream: Node) -> list[str]:
     """The reading ends, `STAGE` or `STAGE.PORT`; [] where they are wrong."""
     node = stream.child("to")
     if node is None:
@@ -132,14 +158,15 @@ def _readers(stream: Node) -> list[str]:
     return ends if all(isinstance(end, str) for end in ends) else []
 
 
-def _stage(end: str) -> str:
+def stage_of(end: str) -> str:
+    """The stage of an end, `STAGE` or `STAGE.PORT`."""
     return end.partition(".")[0]
 
 
 def _add_readers(
     root: Node,
     streams: Mapping[str, Node],
-    collects: Mapping[str, str | int | None],
+    collects: Mapping[str, _Collect],
     values: dict[str, list[Mapping[str, Scalar]]],
     problems: list[Problem],
 ) -> None:
@@ -147,11 +174,12 @@ def _add_readers(
     for _ in streams:  # a chain of stages is followed to its end
         before = len(values)
         for name, stream in streams.items():
-            writer, how = _stage(text_at(stream, "from") or ""), collects[name]
-            if writer not in values or how in (None, "any", "all"):
+            writer, how = stage_of(text_at(stream, "from") or ""), collects[name]
+            groups = how if isinstance(how, int) else 0
+            if writer not in values or not (how == "each" or groups):
                 continue
-            wanted = values[writer] if how == "each" else [{} for _ in range(int(how or 0))]
-            for reader in map(_stage, _readers(stream)):
+            wanted = [{} for _ in range(groups)] if groups else values[writer]
+            for reader in map(stage_of, reading_ends(stream)):
                 if len(values.setdefault(reader, wanted)) != len(wanted):
                     text = f"{writer} has {plural(len(wanted), 'member')}, {reader} {len(values[reader])}"
                     hint = "give both as many, or use `collect: any`"
@@ -161,27 +189,74 @@ def _add_readers(
             return
 
 
+def _together(name: str, streams: Mapping[str, Node], collects: Mapping[str, _Collect]) -> list[str]:
+    """The ensembles whose members of one number run together, because one reads what the other writes."""
+    found = [name]
+    for ensemble in found:
+        for stream, how in collects.items():
+            ends = [stage_of(end) for end in (text_at(streams[stream], "from") or "", *reading_ends(streams[stream]))]
+            if _is_paired(how) and ensemble in ends:
+                found += [end for end in ends if end not in found]
+    return found
+
+
 def _problems(
     root: Node,
     streams: Mapping[str, Node],
-    collects: Mapping[str, str | int | None],
+    collects: Mapping[str, _Collect],
     values: Mapping[str, Sequence[Mapping[str, Scalar]]],
+    at_once: Mapping[str, int],
 ) -> Iterator[Problem]:
     for name, stream in streams.items():
-        writer, how, at = _stage(text_at(stream, "from") or ""), collects[name], ("streams", name)
+        writer, how, at = stage_of(text_at(stream, "from") or ""), collects[name], ("streams", name)
         written = stream.child("collect")
         if writer in values and written is None:
             text = f"{writer} has {plural(len(values[writer]), 'member')}, and nothing says how its reader gets them"
-            yield problem_at(root, (*at, "from"), text, "add `collect: any`, or `each`, `all`, `{groups: N}`")
+            yield problem_at(
+                root, (*at, "from"), text, "add `collect: any`, or `each`, `all`, `neighbour`, `{groups: N}`"
+            )
         elif writer not in values and written is not None:
-            hint = f"remove it, or add `members: 16` to stage `{writer}`"
+            many = next((len(values[end]) for end in map(stage_of, reading_ends(stream)) if end in values), 16)
+            hint = f"remove it, or add `members: {many}` to stage `{writer}`"
             yield problem_at(root, (*at, "collect"), f"stage `{writer}` has no members", hint)
         if isinstance(how, int) and writer in values and how > len(values[writer]):
             text = f"{how} groups of {plural(len(values[writer]), 'member')}"
             yield problem_at(root, (*at, "collect"), text, f"use at most {len(values[writer])}")
-        if how == "each" and stream.child("tap") is not None:
+        if isinstance(how, _Neighbour) and writer in values:
+            yield from _neighbour_problems(root, name, how.distance, writer, values)
+            few = next((each for each in _together(writer, streams, collects) if each in at_once), None)
+            if how.distance and few is not None and at_once[few] < len(values[writer]):
+                text = f"`at_once` of {few}: a member would wait for its neighbour, which begins when it has ended"
+                yield problem_at(root, (*at, "collect"), text, "remove `at_once`, or use `neighbour`")
+        if _is_paired(how) and stream.child("tap") is not None:
             hint = "use `collect: any`, or let a stage read the stream"
             yield problem_at(root, (*at, "tap"), "the streams of single members have no taps", hint, at_key=True)
+
+
+def _neighbour_problems(
+    root: Node, stream: str, distance: int, writer: str, values: Mapping[str, Sequence[Mapping[str, Scalar]]]
+) -> Iterator[Problem]:
+    at, count = ("streams", stream, "collect"), len(values[writer])
+    if abs(distance) >= count:
+        text = f"{plural(count, 'member')} have no neighbour so far away as {distance}"
+        yield problem_at(root, at, text, f"use at most {count - 1}, or `neighbour`: each the one of its own number")
+        return
+    for reader in map(stage_of, reading_ends(section(root, "streams")[stream])):
+        if reader in values and len(values[reader]) != count:
+            text = f"{writer} has {plural(count, 'member')}, {reader} {len(values[reader])}"
+            yield problem_at(root, at, text, "give both as many, or use `collect: any`")
+        elif reader in section(root, "stages") and reader not in values:
+            text = f"stage `{reader}` has no members, and those of {writer} are read by one each"
+            hint = f"add `members: {count}` to stage `{reader}`, or use `collect: each`, which gives it as many"
+            yield problem_at(root, at, text, hint)
+        elif reader == writer and not distance:
+            text = f"each member of {writer} would read its own stream"
+            yield problem_at(root, at, text, "use `{neighbour: 1}`, or let another stage read it")
+
+
+def made_node(value: Any, asked: Node) -> Node:
+    """A value that follows from what `asked` says, and has its place."""
+    return relabelled(parse_yaml(json.dumps(value), asked.place.source), asked.layer, asked.place)
 
 
 class _Expansion:
@@ -192,7 +267,7 @@ class _Expansion:
         root: Node,
         expanded: Expanded,
         streams: Mapping[str, Node],
-        collects: Mapping[str, str | int | None],
+        collects: Mapping[str, _Collect],
         values: Mapping[str, Sequence[Mapping[str, Scalar]]],
         at_once: Mapping[str, int],
         ports_of: PortsOf,
@@ -235,7 +310,7 @@ class _Expansion:
         return member_name(ensemble, index, len(self._values[ensemble]))
 
     def _add_members(self, name: str, node: Node) -> None:
-        members, together = self._values[name], self._together(name)
+        members, together = self._values[name], _together(name, self._streams, self._collects)
         most = min((self._at_once[each] for each in together if each in self._at_once), default=None)
         plain_node = node._replace(value={key: child for key, child in node.value.items() if key != "members"})
         has_placeholders = any(isinstance(each.value, str) and "${{" in each.value for _, each in walk(plain_node))
@@ -249,25 +324,17 @@ class _Expansion:
                 own = self._filled(own, ("stages", name), member.placeholders, index)
             self._add("stages", stage, self._beside(own, index), ("stages", name, "members"))
 
-    def _together(self, name: str) -> list[str]:
-        """The ensembles whose members of one number run together, because one reads what the other writes."""
-        found = [name]
-        for ensemble in found:
-            for stream, how in self._collects.items():
-                node = self._streams[stream]
-                ends = [_stage(end) for end in (text_at(node, "from") or "", *_readers(node))]
-                if how == "each" and ensemble in ends:
-                    found += [end for end in ends if end not in found]
-        return found
-
     def _renamed(self, ensemble: str, index: int) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""
         found = {}
         for name, stream in self._streams.items():
-            writer, how = _stage(text_at(stream, "from") or ""), self._collects[name]
-            is_reader = ensemble in map(_stage, _readers(stream))
-            if writer == ensemble or (how == "each" and is_reader):
-                found[name] = member_name(name, index, len(self._values[writer]))
+            writer, how = stage_of(text_at(stream, "from") or ""), self._collects[name]
+            is_reader = ensemble in map(stage_of, reading_ends(stream))
+            count = len(self._values.get(writer, ()))
+            if writer == ensemble:
+                found[name] = member_name(name, index, count)
+            elif _is_paired(how) and is_reader:
+                found[name] = member_name(name, (index - _distance(how)) % count, count)
             elif isinstance(how, int) and is_reader:
                 found[name] = group_name(name, index)
         return found
@@ -309,16 +376,17 @@ class _Expansion:
 
     def _add_stream(self, name: str, stream: Node) -> None:
         how, start = self._collects[name], text_at(stream, "from") or ""
-        writer = _stage(start)
+        writer = stage_of(start)
         own = stream._replace(value={key: child for key, child in stream.value.items() if key != "collect"})
         if writer not in self._values:
             self._add("streams", name, own.with_child("to", self._all_readers(stream)), ("streams", name))
             return
         count = len(self._values[writer])
         asked: KeyPath = ("streams", name, "collect")
-        if how == "each":
+        if _is_paired(how):
             for index in range(count):
-                ends = [self._reader(end, index, name) for end in _readers(stream)]
+                reader = (index + _distance(how)) % count
+                ends = [self._reader(end, reader, name) for end in reading_ends(stream)]
                 named = own.with_child("from", self._writer(stream, index, name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
                 self._add("streams", member_name(name, index, count), named, asked)
@@ -330,14 +398,14 @@ class _Expansion:
             self._add_merge(name, stream, merged, members)
             to = self._all_readers(stream)
             if isinstance(how, int):
-                to = self._made([self._reader(end, group, name) for end in _readers(stream)], asked)
+                to = self._made([self._reader(end, group, name) for end in reading_ends(stream)], asked)
             node = own.with_child("from", self._made(f"{merge_name(merged)}.{_OUTPUT}", asked)).with_child("to", to)
             self._add("streams", merged, node, ("streams", name) if merged == name else asked)
 
     def _add_merge(self, name: str, stream: Node, merged: str, members: Sequence[int]) -> None:
         """The streams of these members, and the stage that merges them."""
         asked: KeyPath = ("streams", name, "collect")
-        writer, how = _stage(text_at(stream, "from") or ""), self._collects[name]
+        writer, how = stage_of(text_at(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
         # Steps are merged as they come, whatever is the usual way of an engine.
@@ -378,19 +446,16 @@ class _Expansion:
     def _all_readers(self, stream: Node) -> Node:
         """The readers of one stream: every member of an ensemble that reads it."""
         node = stream.mapping()["to"]
-        ends = _readers(stream)
-        if not any(_stage(end) in self._values for end in ends):
+        ends = reading_ends(stream)
+        if not any(stage_of(end) in self._values for end in ends):
             return node
         named: list[str] = []
         for end in ends:
-            reader = _stage(end)
+            reader = stage_of(end)
             each = range(len(self._values[reader])) if reader in self._values else ()
             named += [self._reader(end, index, "") for index in each] or [end]
-        return relabelled(parse_yaml(json.dumps(named), node.place.source), node.layer, node.place)
+        return made_node(named, node)
 
     def _made(self, value: Any, asked: KeyPath) -> Node:
         """A value that follows from the key `asked`."""
-        node: Node = self._root
-        for key in asked:
-            node = node.children[key]
-        return relabelled(parse_yaml(json.dumps(value), node.place.source), node.layer, node.place)
+        return made_node(value, nearest(self._root, asked)[1])

@@ -55,6 +55,8 @@ class Loaded:
     """What was laid over the file, as options of `wf run`."""
     members: dict[str, EnsembleMember] = field(default_factory=dict, repr=False)
     """Stage → which member of an ensemble it is; those that are one."""
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """Stage → stream in its texts → the stream that is meant, where a stage that selects steps is between."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
     python: str = ""
@@ -118,6 +120,7 @@ def load_pipeline(
         templates=templates,
         origins=checked.origins,
         members=checked.members,
+        renamed=checked.renamed,
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )

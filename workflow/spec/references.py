@@ -168,7 +168,7 @@ def _stage_hint(name: str, stages: Collection[str]) -> str:
 EngineOf = Callable[[str], Engine | None]
 """Stream → its engine; None where its `via` is wrong."""
 RELAY = "relay"  # the component of pipes and relays
-_LONGEST_NAME = 63
+LONGEST_NAME = 63
 
 
 def pipe_name(stream: str) -> str:
@@ -291,7 +291,7 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
         if name in taken:
             message = f"there is already a {taken[name]} `{name}`, and wf would add a {taken[name]} of that name"
             yield problem_at(root, at, message, f"rename the {taken[name]} `{name}`")
-        elif len(name) > _LONGEST_NAME:
+        elif len(name) > LONGEST_NAME:
             message = f"wf would add a stage `{name}`, a name of {len(name)} letters"
-            yield problem_at(root, at, message, f"shorten the name of the stream: {_LONGEST_NAME} letters at most")
+            yield problem_at(root, at, message, f"shorten the name of the stream: {LONGEST_NAME} letters at most")
         taken.setdefault(name, "stage")

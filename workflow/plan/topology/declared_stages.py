@@ -47,7 +47,8 @@ class CompletePipeline(NamedTuple):
     """By name, in the order in which the data pass through them."""
     implicit_streams: frozenset[str]
     renamed: Mapping[str, Mapping[str, str]]
-    """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
+    """Stage → stream in the stage's command, environment and files → the stream that is meant: the one that the stage
+    writes to its pipe, or that of the steps that were selected for it."""
     members: Mapping[str, EnsembleMember]
     """Stage → which member of an ensemble it is; those that are one."""
 
@@ -74,8 +75,8 @@ class DeclaredStage(NamedTuple):
     is_optional: bool
     """Whether the run succeeds without it."""
     renamed: Mapping[str, str]
-    """Stream in its command, environment and files → the stream that is meant: the one that it writes to its pipe, or
-    its own one of those of an ensemble."""
+    """Stream in its command, environment and files → the stream that is meant: the one that it writes to its pipe, its
+    own one of those of an ensemble, or that of the steps that were selected for it."""
     member: EnsembleMember | None = None
     """Which member of an ensemble it is."""
 

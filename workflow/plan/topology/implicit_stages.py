@@ -81,8 +81,11 @@ def complete_pipeline(loaded: Loaded) -> CompletePipeline:
         implicit_stages=growing.implicit,
         implicit_streams=frozenset(growing.streams.keys() - spec.streams.keys()),
         renamed={
-            writer: {stream: pipe_name(stream) for stream in piped if piped[stream] == writer}
-            for writer in piped.values()
+            stage: {
+                **loaded.renamed.get(stage, {}),
+                **{stream: pipe_name(stream) for stream in piped if piped[stream] == stage},
+            }
+            for stage in {*piped.values(), *loaded.renamed}
         },
         members=loaded.members,
         warnings=loaded.warnings,

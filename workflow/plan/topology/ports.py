@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from workflow.formats.sides import Side
@@ -24,7 +25,8 @@ class StagePort(NamedTuple):
     `variables` is None where nothing is known of the data: a port that takes anything, or a program that
     declares nothing. `implied` ports were not declared: they are named after their stream. `shares`: each rank
     reads its share by the stream's strategy, `once` by one that gives every element to one rank. `passes`: the
-    port of which some steps are written here.
+    port of which some steps are written here. `named_at`: variable → the key of the file that names it, where a
+    parameter does.
     """
 
     stage: str
@@ -40,6 +42,7 @@ class StagePort(NamedTuple):
     implied: bool = False
     shares: Literal["once", "any"] | None = None
     passes: str = ""
+    named_at: Mapping[str, str] = MappingProxyType({})
 
     @property
     def end(self) -> str:
@@ -86,6 +89,7 @@ def _ports(
             does_without=port.does_without,
             shares=port.shares,
             passes=port.passes,
+            named_at=_named_at(stage, port),
         )
         for name, port in declared.items()
     }
@@ -127,6 +131,16 @@ def _component_variables(
         else:
             resolved.update(dict.fromkeys(_names(parameters[written[1:]]), variable))
     return resolved
+
+
+def _named_at(stage: DeclaredStage, port: Port) -> dict[str, str]:
+    """Variable → the parameter in the file that names it."""
+    given = [name[1:] for name in port.variables if name.startswith("$") and name[1:] in stage.spec.with_]
+    return {
+        variable: f"stages.{stage.name}.with.{name}"
+        for name in given
+        for variable in _names(stage.parameters.get(name))
+    }
 
 
 def _names(value: Any) -> list[str]:

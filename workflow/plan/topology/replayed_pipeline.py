@@ -54,6 +54,9 @@ def replayed(
     """
     spec = loaded.spec
     _check_names(spec, stages)
+    # What selects the steps of a stage belongs to it: the recording has all of them.
+    added_before = [added for name in stages for added in loaded.renamed.get(name, {}).values()]
+    stages = list(dict.fromkeys([*added_before, *stages]))
     kept: dict[str, StageSpec] = {
         name: _alone(spec.stages[name], stages, options.first) for name in spec.stages if name in stages
     }

@@ -7,6 +7,7 @@ another number of dimensions, other fixed sizes, other units. The rest is checke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from workflow.physical_units import same_unit
@@ -104,7 +105,7 @@ def check_contract(
             relied[reader.stage] = _certain(offered)
             continue
         needs = reader.variables
-        _check_end(key, reader.end, needs, writer, offered, complete, problems)
+        _check_end(key, reader.end, needs, writer, offered, complete, problems, reader.named_at)
         for name, need in needs.items():
             if not need.optional and name in offered and offered[name].optional:
                 unsure[name] = f"{reader.end} needs it; {writer.end} writes it with some parameters only"
@@ -115,9 +116,17 @@ def check_contract(
 
 
 def _check_end(
-    key: str, who: str, needs: Variables, writer: StagePort, offered: Variables, complete: bool, problems: Problems
+    key: str,
+    who: str,
+    needs: Variables,
+    writer: StagePort,
+    offered: Variables,
+    complete: bool,
+    problems: Problems,
+    named_at: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
-    """Notes what the end needs and does not get; returns the names of these variables."""
+    """Notes what the end needs and does not get, at `key` or where the file names the variable; returns the names of
+    these variables."""
     wrong: set[str] = set()
     sizes: dict[str, tuple[int, str]] = {}
     for name, need in needs.items():
@@ -126,7 +135,8 @@ def _check_end(
             if complete and not need.optional:
                 wrong.add(name)
                 hint = did_you_mean(name, offered) or f"{writer.end} writes: {listing(offered)}"
-                problems.add(key, f"{who} needs `{name}`, which {writer.end} does not write", hint)
+                text = f"{who} needs `{name}`, which {writer.end} does not write"
+                problems.add(named_at.get(name, key), text, hint)
             continue
         mismatch = _mismatch(need, have) or _size_conflict(name, need, have, sizes)
         if mismatch:

@@ -118,8 +118,10 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
         joined |= {(label, f"stage {reader}"): (stream.name, True, after) for reader in stream.readers}
         back = [reader for reader in stream.readers if (stream.name, reader) in backwards]
         turned |= {(label, f"stage {reader}") for reader in back}
-        # Between the stages that it joins, beside the streams that lead forward.
-        turned |= {(f"stage {stream.writer}", label)} if len(back) == len(stream.readers) else set()
+        # Between the stages that it joins, beside the streams that lead forward. Of members that read each other, which
+        # are one figure, both ends are one line.
+        is_between = len(back) == len(stream.readers) and stream.writer not in back
+        turned |= {(f"stage {stream.writer}", label)} if is_between else set()
     for stage in graph.stages:
         for verb, files in (("reads", stage.reads), ("writes", stage.writes)):
             for index, file in enumerate(files):
@@ -128,7 +130,8 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
                 joined[(key, own) if verb == "reads" else (own, key)] = "", True, False
     down = direction == "down"
     nodes = {key: _to_node(figure, down) for key, figure in figures.items()}
-    layout = make_layout(nodes, [ends[::-1] if ends in turned else ends for ends in joined], *_GAPS[direction])
+    edges = dict.fromkeys(ends[::-1] if ends in turned else ends for ends in joined)
+    layout = make_layout(nodes, list(edges), *_GAPS[direction])
 
     def place(point: DrawnPoint) -> DrawnPoint:
         across, along = point[0] + _MARGIN, point[1] + _MARGIN

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
@@ -266,21 +266,74 @@ EnsembleOrShort = Annotated[
 ]
 
 
-class Groups(Spec):
-    """The members of an ensemble in several groups."""
+class NumberedCollect(Spec):
+    """How streams of members are collected, by a number: in so many groups, or by neighbours so far away."""
 
-    groups: int = Field(ge=1, description="how many: as many readers, each with the steps of its members as they come")
+    groups: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many: as many readers, each with the steps of its members as they come"
+    )
+    neighbour: int | None = Field(
+        None,
+        examples=[1],
+        description="member i is read by member i + so many, in a circle; 0: the same as the word `neighbour`",
+    )
 
 
-def _groups(value: Any) -> Any:
-    """A mapping has one key."""
-    if isinstance(value, dict) and {*value} != {"groups"}:
-        raise ValueError("expected `each`, `any`, `all` or `{groups: N}`; for example `collect: {groups: 4}`")
+def _one_number(value: Any) -> Any:
+    """A mapping has one key, with a value."""
+    if isinstance(value, dict) and ([*value] not in (["groups"], ["neighbour"]) or None in value.values()):
+        words = "`each`, `any`, `all`, `neighbour`, `{groups: N}` or `{neighbour: N}`"
+        raise ValueError(f"expected {words}; for example `collect: {{groups: 4}}`")
     return value
 
 
 # How the streams of the members of an ensemble reach their readers.
-Collect = Annotated[Literal["each", "any", "all"] | Groups, BeforeValidator(_groups)]
+Collect = Annotated[Literal["each", "any", "all", "neighbour"] | NumberedCollect, BeforeValidator(_one_number)]
+
+# An operator and a number. It is read as the parameters of the component that compares are.
+_Condition = Annotated[
+    Scalar, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}], "examples": ["> 0.9"]})
+]
+
+
+class When(Spec):
+    """Which steps of a stream a stage gets: those at which all conditions hold, and some around each.
+
+    wf adds a stage of the component `select` between the stream and the stage, `STAGE-when`, and a stream of that name
+    between the two. That has the `via`, `coupling`, `transport`, `interface`, `strategy`, `step_size`, `keep` and
+    `queue.limit` of the stream that is selected from, and its `spool` if the stage is started again by `on_failure`.
+    Its queue blocks: what was selected is not discarded. All other keys are those of the stream with all steps.
+    """
+
+    stream: Name = Field(description="a stream that the stage reads")
+    variable: str = Field("", description="the variable of `max`, `min` and `mean`")
+    max: _Condition | None = Field(
+        None, description='a condition on the largest finite value of the variable: `"> 0.9"`, as in `expect:`'
+    )
+    min: _Condition | None = Field(None, description="a condition on the smallest finite value of the variable")
+    mean: _Condition | None = Field(None, description="a condition on the mean of the finite values of the variable")
+    step: _Condition | None = Field(
+        None, description='a condition on the number of the step, counted from 0: `">= 100"`'
+    )
+    before: int = Field(
+        0, ge=0, description="how many steps before each event the stage gets, too; so many are kept in memory"
+    )
+    after: int = Field(0, ge=0, description="how many steps after each event the stage gets, too")
+    times: Literal["each", "once"] = Field(
+        "each", description="each: every step at which all conditions hold is an event; once: the first one only"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> When:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        on_values = [name for name in ("max", "min", "mean") if getattr(self, name) is not None]
+        if on_values and not self.variable:
+            raise ValueError(f"{' and '.join(on_values)} of what? the variable is missing; add `variable: NAME`")
+        if self.variable and not on_values:
+            raise ValueError('variable needs a condition on it; add `max: "> 0.9"`, or `min`, or `mean`')
+        if not on_values and self.step is None:
+            raise ValueError('there is no condition; add `variable: NAME, max: "> 0.9"`, or `step: ">= 100"`')
+        return self
 
 
 class StageSpec(Spec):
@@ -299,6 +352,11 @@ class StageSpec(Spec):
         None,
         description="the stage several times, as the members of an ensemble: a number, a list of the values of each, "
         "or `{matrix: {NAME: [VALUE, …]}}`; `${{ member.index }}` and `${{ member.NAME }}` stand for them",
+    )
+    when: When | None = Field(
+        None,
+        examples=[{"stream": "field", "variable": "V", "max": "> 0.9", "before": 5, "after": 10}],
+        description="the steps of a stream that the stage gets: those around an event, and no others (default: all)",
     )
     output: OutputPolicy = Field(
         default_factory=lambda: OutputPolicy(), description="policies of the files that the stage writes"
@@ -481,7 +539,8 @@ class StreamSpec(Spec):
         None,
         description="of a stream from the members of an ensemble. each: every member has a reader of its own; any: one "
         "reader gets the steps of all members as they come; all: one reader gets the same step of all members at once; "
-        "`{groups: N}`: N readers, each as by `any`",
+        "`{groups: N}`: N readers, each as by `any`; neighbour: member i is read by member i of a stage with as many "
+        "members of its own; `{neighbour: N}`: by member i + N, in a circle",
     )
     via: str = Field(DEFAULT_VIA, description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
     coupling: Literal["live", "after"] | None = Field(

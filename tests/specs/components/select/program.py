@@ -1,0 +1,1 @@
+"""Only its description is used: plans start nothing."""
