@@ -30,7 +30,7 @@ BALANCES = "balance"
 LEAST_S = 2.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class BalanceRequest:
     """What is asked."""
 
@@ -75,7 +75,7 @@ def balance_pipeline(
         SpecError: the pipeline is wrong, or this machine lacks what it needs.
         RunError: today's pipeline fails; nothing can be varied; there are no nodes here; Ctrl-C.
     """
-    search = _Search(request)
+    search = BalanceSearch(request)
     if not plan_only and not search.count:
         show(search.run(0), request.probes - search.count)
     search.widen()
@@ -87,7 +87,7 @@ def balance_pipeline(
     return balance, search.directory
 
 
-class _Search:
+class BalanceSearch:
     """The candidates of a pipeline with what is known of each."""
 
     def __init__(self, request: BalanceRequest) -> None:
@@ -195,6 +195,11 @@ class _Search:
         return len(self.probes)
 
     @property
+    def spent_s(self) -> float:
+        """Wall time of these."""
+        return sum(probe.wall_s for _, probe in self.probes)
+
+    @property
     def times(self) -> dict[int, list[float]]:
         """Candidate → seconds per step of its probes."""
         found: dict[int, list[float]] = {}
@@ -274,7 +279,7 @@ class _Search:
         ran = sorted((each for each in counted if each not in (now.best, 0)), key=lambda each: belief.mean[each])
         more = [probes_to_decide(belief, now.best, each, counted) for each in now.rivals]
         more_probes = None if not more or None in more else max(each or 0 for each in more)
-        mean_s = sum(each.wall_s for _, each in self.probes) / max(1, self.count)
+        mean_s = self.spent_s / max(1, self.count)
         candidates = self.space.candidates
         return Balance(
             pipeline=os.fspath(self.request.path),
@@ -294,7 +299,7 @@ class _Search:
                 FailedCandidate(settings=candidates[each].settings, reason=reason) for each, reason in failed.items()
             ],
             probes=self.count,
-            spent_s=sum(each.wall_s for _, each in self.probes),
+            spent_s=self.spent_s,
         )
 
     def _described(self, number: int, belief: Belief) -> BalancedCandidate:

@@ -51,7 +51,8 @@ def find_knobs(loaded: Loaded, sizes: Mapping[str, float], cores: int, nodes: in
             knobs += _shared_nodes(own, writer, stream.to, nodes)
         elif traits.has_steps:
             knobs += _files(writer, own, traits)
-    return [knob for knob in dict.fromkeys(knobs) if len(knob.values) > 1]
+    by_key = {knob.key: knob for knob in knobs}  # of a stage that writes several files
+    return [knob for knob in by_key.values() if len(knob.values) > 1]
 
 
 def _ranks(stages: Mapping[str, StageSpec], loaded: Loaded, cores: int) -> Iterator[Knob]:

@@ -1,0 +1,150 @@
+"""What `wf balance` chooses, against all its candidates run one by one.
+
+Six pipelines that its rules were not made from. Each candidate runs three times, in random order; its time is the
+median. The choice is then judged by these runs, which it has not seen: they are as long as its own. The least of so
+many medians is a little too small by chance, so that even the best candidate is rarely at 1.00.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.bench import streams
+from workflow.api.balances import BalanceRequest, BalanceSearch, balance_pipeline
+from workflow.balance.balance_model import Balance
+from workflow.errors import SpecError
+
+REPETITIONS = 3
+GRAY_SCOTT = "{{component: gray_scott, with: {{size: [{size}], steps: 4000, write_every: {every}}}}}"
+QUEUE = {"streams.field.queue.limit": [4]}
+
+
+class Held(NamedTuple):
+    """A pipeline, what is varied besides what wf varies by itself, and whether another run is on the machine."""
+
+    text: str
+    vary: Mapping[str, Sequence[Any]] = {}
+    beside: bool = False
+
+
+def gray_scott(size: int, every: int) -> str:
+    """The simulation, as a stage."""
+    return GRAY_SCOTT.format(size=size, every=every)
+
+
+PIPELINES = {
+    "compute-bound": Held(
+        f"stages:\n  sim: {gray_scott(48, 40)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
+        "  keep: {component: archive}\n"
+        "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n",
+        QUEUE,
+    ),
+    "analysis-bound": Held(
+        f"stages:\n  sim: {gray_scott(64, 1)}\n"
+        "  stat: {component: statistics, with: {variable: V, other: U}}\n  keep: {component: \"null\"}\n"
+        "streams:\n  field: {from: sim, to: stat}\n  stat: {from: stat, to: keep}\n",
+        QUEUE,
+    ),
+    "memory-bound": Held(
+        "stages:\n  sim: {component: synthetic, with: {bytes: 32 MB, steps: 500}}\n"
+        "  a: {component: \"null\", place: {cores_per_rank: 1}}\n  b: {component: \"null\"}\n"
+        "streams:\n  field: {from: sim, to: [a, b]}\n",
+        {**QUEUE, "stages.a.place.cores_per_rank": [0], "stages.a.ranks": [2], "stages.b.ranks": [2],
+         "streams.field.queue.when_full": ["discard"]},
+    ),
+    "compression": Held(
+        f"stages:\n  sim: {gray_scott(64, 5)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
+        '  keep: {component: "null"}\n'
+        "streams:\n  field: {from: sim, to: pdf, via: bp5}\n  pdf: {from: pdf, to: keep}\n",
+        {"streams.field.coupling": ["live"], "stages.sim.output.compression": [
+            {"*": {"blosc": {"codec": "zstd", "level": 1}}}, {"*": {"bzip2": {"level": 1}}}]},
+    ),
+    "four stages": Held(
+        f"stages:\n  sim: {gray_scott(48, 20)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
+        "  stat: {component: statistics, with: {variable: U}}\n  keep: {component: \"null\"}\n"
+        "streams:\n  field: {from: sim, to: [pdf, stat]}\n  pdf: {from: pdf, to: keep}\n",
+        QUEUE,
+    ),
+    "two runs": Held(
+        f"stages:\n  sim: {gray_scott(48, 20)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
+        '  keep: {component: "null"}\n'
+        "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n",
+        QUEUE,
+        beside=True,
+    ),
+}  # fmt: skip
+
+
+def measure() -> list[streams.Row]:
+    """A row for the choice of each pipeline, and one for its cost. `WF_BENCH_BALANCE` names one of them."""
+    wanted = os.environ.get("WF_BENCH_BALANCE")
+    rows: list[streams.Row] = []
+    with streams.folder() as name:
+        for number, (title, held) in enumerate(PIPELINES.items()):
+            if wanted in (None, title):
+                folder = Path(name) / str(number)
+                folder.mkdir()
+                try:
+                    with busy_beside() if held.beside else contextlib.nullcontext():
+                        rows += judged(title, held, folder)
+                except SpecError as error:  # compressors, without the ADIOS2 of `make adios2-mpi`
+                    print(f"{title}: not measured: {error.problems[0].message}", file=sys.stderr, flush=True)
+    return rows
+
+
+def judged(title: str, held: Held, folder: Path) -> list[streams.Row]:
+    """Balance a pipeline, then run all candidates."""
+    file = folder / "pipeline.yaml"
+    file.write_text(f"wf: 1\nname: held\noversubscribe: true\n{held.text}")
+    request = BalanceRequest(file, vary=held.vary, directory=folder / "balance")
+    balance, _ = balance_pipeline(request)
+    times, cost = exhaustive(replace(request, directory=folder / "all"))
+    best = min(times.values())
+    chosen = times[repr(balance.chosen.settings)]
+    told = "decided" if balance.decided else f"undecided between {1 + len(balance.rivals)}"
+    gain = balance.today.seconds.median / balance.chosen.seconds.median
+    detail = f"{told}; {balance.probes} runs of {len(times)} candidates; {gain:.2f} times as fast as the file"
+    return [
+        {"name": f"{title}: time of the choice ÷ that of the best candidate", "value": chosen / best, "unit": "",
+         "better": "lower", "target": 1.05, "detail": detail},
+        {"name": f"{title}: cost of the choice ÷ cost of all", "value": cost_share(balance, cost), "unit": "",
+         "better": "lower", "target": 0.1, "detail": f"{balance.spent_s:.0f} s against {cost:.0f} s"},
+    ]  # fmt: skip
+
+
+def cost_share(balance: Balance, cost: float) -> float:
+    """Wall time of the runs that led to the choice ÷ that of all candidates."""
+    return balance.spent_s / cost
+
+
+def exhaustive(request: BalanceRequest) -> tuple[dict[str, float], float]:
+    """(settings → median seconds per step, wall time of all runs)."""
+    search = BalanceSearch(request)
+    search.run(0)
+    search.widen()
+    dice, count = random.Random(0), len(search.space.candidates)
+    for _ in range(streams.repetitions(REPETITIONS)):
+        for number in dice.sample(range(count), count):
+            search.run(number)
+    names = [repr(each.settings) for each in search.space.candidates]
+    return {names[each]: statistics.median(found) for each, found in search.times.items()}, search.spent_s
+
+
+@contextlib.contextmanager
+def busy_beside() -> Iterator[None]:
+    """Another program computes on one core, as a second run would."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()

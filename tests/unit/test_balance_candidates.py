@@ -1,0 +1,97 @@
+"""What `wf balance` varies of a pipeline, and which combinations are candidates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workflow.api.balances import BalanceRequest, BalanceSearch
+from workflow.balance.knobs import find_knobs
+from workflow.spec.load import load_pipeline
+
+HEAD = "wf: 1\nname: held\n"
+STAGES = """\
+stages:
+  sim: {component: gray_scott, with: {size: [16]}}
+  pdf: {component: histogram, with: {variable: V}}
+  keep: {component: archive}
+"""
+
+
+def knobs_of(tmp_path: Path, text: str, sizes: dict[str, float] | None = None, cores: int = 4, nodes: int = 1) -> dict:  # type: ignore[type-arg]
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(HEAD + text)
+    return {knob.key: knob.values for knob in find_knobs(load_pipeline(file), sizes or {}, cores, nodes)}
+
+
+def test_live_streams_and_what_may_have_any_ranks_are_varied(tmp_path: Path) -> None:
+    streams = "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n"
+    found = knobs_of(tmp_path, STAGES + streams, {"field": 1e6, "pdf": 1e3})
+    assert found["stages.sim.ranks"] == (1, 2, 4)
+    assert found["stages.pdf.place.cores_per_rank"] == (None, 0)
+    assert found["streams.field.via"][0] == "sst" and "shm" in found["streams.field.via"]
+    # A sink, and a stream of 1 kB in a step: nothing to be gained. A file is not among the live engines.
+    assert not {"stages.keep.ranks", "streams.pdf.via"} & set(found)
+    assert "bp5" not in found["streams.field.via"]
+
+
+def test_of_files_it_is_how_they_are_written(tmp_path: Path) -> None:
+    streams = "streams:\n  field: {from: sim, to: pdf, via: bp5}\n  pdf: {from: pdf, to: keep}\n"
+    found = knobs_of(tmp_path, STAGES + streams, {"pdf": 1e3})
+    assert "streams.field.via" not in found
+    assert found["stages.sim.output.async"] == ("off", "guided")
+    assert found["stages.sim.output.compression"][0] is None and len(found["stages.sim.output.compression"]) == 2
+    lossy = STAGES.replace("[16]}", "[16]}, output: {compression: {V: {zfp: {accuracy: 1e-3}}}}")
+    assert "stages.sim.output.compression" not in knobs_of(tmp_path, lossy + streams, {"pdf": 1e3})
+
+
+def test_a_program_of_ones_own_and_members_keep_their_ranks(tmp_path: Path) -> None:
+    own = 'stages:\n  sim: {command: ["true"], writes: {field: {}}}\n  see: {component: "null"}\n'
+    assert set(knobs_of(tmp_path, own + "streams:\n  field: {from: sim, to: see}\n")) == {"streams.field.via"}
+    many = STAGES.replace("with: {size: [16]}", "members: 3, with: {size: [16]}")
+    streams = "streams:\n  field: {from: sim, to: pdf, collect: any}\n  pdf: {from: pdf, to: keep}\n"
+    assert not [
+        key for key in knobs_of(tmp_path, "oversubscribe: true\n" + many + streams) if key.startswith("stages.sim")
+    ]
+
+
+def test_readers_may_share_nodes_where_there_are_several(tmp_path: Path) -> None:
+    streams = "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n"
+    assert knobs_of(tmp_path, STAGES + streams, nodes=2)["stages.pdf.place.share"] == (None, "sim")
+    assert "stages.pdf.place.share" not in knobs_of(tmp_path, STAGES + streams)
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BalanceSearch:
+    monkeypatch.chdir(tmp_path)
+    streams = "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n"
+    (tmp_path / "pipeline.yaml").write_text(HEAD + STAGES + streams)
+    found = BalanceSearch(BalanceRequest("pipeline.yaml", vary={"streams.field.queue.limit": [1, 4]}))
+    found.widen()
+    return found
+
+
+def test_candidates_are_what_can_be_planned_each_once_and_the_file_first(search: BalanceSearch) -> None:
+    settings = [each.settings for each in search.space.candidates]
+    assert settings[0] == {}
+    assert len({repr(each) for each in settings}) == len(settings)
+    cores = len(search.site.usable_cores)
+    for each in search.space.candidates:
+        assert sum(stage.ranks for stage in each.plan.stages if stage.placement.cores_per_rank) <= cores
+    # Preset `sst-tcp` is what `sst` is here anyway.
+    assert dict(search.space.knobs and [(k.key, k.values) for k in search.space.knobs])["streams.field.via"] == (
+        "sst",
+        "shm",
+    )
+    assert any("MPI" in text for text in search.space.refused)
+
+
+def test_what_is_set_or_fixed_is_not_varied(search: BalanceSearch) -> None:
+    request = BalanceRequest("pipeline.yaml", sets=["streams.field.via=shm"], fixed=["stages.sim.ranks"])
+    other = BalanceSearch(request)
+    other.widen()
+    keys = {knob.key for knob in other.space.knobs}
+    assert not {"streams.field.via", "stages.sim.ranks"} & keys
+    assert all(each.plan.stream("field").via == "shm" for each in other.space.candidates)
+    assert {"streams.field.via", "streams.field.queue.limit"} <= {knob.key for knob in search.space.knobs}
