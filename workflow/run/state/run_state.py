@@ -29,7 +29,9 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
-Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
+Status = Literal[
+    "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
+]  # fmt: skip
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
 KEPT_WARNINGS = 100
@@ -114,7 +116,12 @@ class StageState:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to come from it."""
-        return self.status in ("succeeded", "failed", "stopped")
+        return self.status in ("succeeded", "failed", "stopped", "unneeded")
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the others go on without it, or it was never needed."""
+        return self.ignored or self.status == "unneeded"
 
     @property
     def runs(self) -> bool:
@@ -310,8 +317,13 @@ def initial_state(plan: Plan) -> RunState:
     finished = plan.part.finished if plan.part is not None else {}
     for name, steps in finished.items():
         stages[name] = StageState(name, "succeeded")
+        if plan.part is not None and name in plan.part.given_up:
+            why = "had failed in an earlier part of the run"
+            stages[name] = StageState(name, "failed", reason=why, ignored=True, killed=True)
         for end in plan.stage(name).ends:
             key = end.stream, name, end.side
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
-    return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished), skipped=skipped)
+    failed = tuple(plan.part.given_up) if plan.part is not None else ()
+    going = frozenset(stages) - frozenset(finished)
+    return RunState(plan, stages, ends, going, failed=failed, skipped=skipped)
