@@ -239,10 +239,9 @@ def _redraw_problems(
     for name in redraws:
         at = ("stages", name, "on_failure")
         if name not in ensembles or not ensembles[name].draw:
+            text = f"`redraw`: {name} has no drawn values, and with the same ones it would fail again"
             hint = "add `members: {count: 16, draw: {F: {from: 0.03, to: 0.05}}}`, or use `ignore`"
-            yield problem_at(
-                root, at, f"`redraw`: {name} has no drawn values, and with the same ones it would fail again", hint
-            )
+            yield problem_at(root, at, text, hint)
             continue
         for stream, node in streams.items():
             if name in map(_stage, _readers(node)):
