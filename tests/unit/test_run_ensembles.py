@@ -147,6 +147,7 @@ def test_the_last_one_that_is_drawn_again_is_ignored(plan_of: Planner) -> None:
     assert [each.redrawn for each in run.decisions(StageIgnored)] == ["sim-0-redrawn-1", "sim-0-redrawn-2", ""]
     end(run, 1, 4, 20.0)
     assert [each.stage for each in run.decisions(StageUnneeded)] == ["sim-1-redrawn-1", "sim-1-redrawn-2"]
+    assert failure_warnings(run.state)[-1].endswith("went on without it (`redraw`: as often as `redraws` says)")
     end_readers(run, 4, 21.0)
     assert verdict_of(run) == ("succeeded", "", "")
 

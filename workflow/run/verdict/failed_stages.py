@@ -90,6 +90,8 @@ def failure_warnings(state: RunState) -> list[str]:
     found = []
     for stage in (state.plan.stage(name) for name in tolerated_failures(state)):
         why = "`on_failure: ignore`" if stage.restart is None else "`on_failure.then: ignore`"
+        if stage.stands_in_for:
+            why = "`redraw`: as often as `redraws` says"
         if stage.added is not None:
             why = "`required: true` in the tap makes this a failure"
         if stage.added == "spool":
