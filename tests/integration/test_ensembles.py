@@ -398,6 +398,17 @@ def test_a_member_that_fails_is_drawn_again(tmp_path: Path, at_once: int, rule: 
     assert "unneeded" in shown["12 × sim-redrawn"] and "unneeded" not in shown["6 × sim"]
 
 
+def test_an_ensemble_of_which_none_was_drawn_again_is_re_used(tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(FRAGILE.replace("LIMIT", "1.0").replace("DIES", "3"))
+    text = REDRAWN.format(folder=tmp_path, more="", at_once=6, rule="redraw")
+    assert run(tmp_path, text).code == 0
+    done = run(tmp_path, text, "--reuse", str(tmp_path / "run"), name="again")
+    assert done.code == 0, done.said
+    assert not [each for each in read_events(done.folder) if isinstance(each, StageStarted)]
+    states = {each.name: each.state for each in done.report.stages}
+    assert (states["sim-5"], states["sim-5-redrawn-1"], states["field-merge"]) == ("succeeded", "unneeded", "succeeded")
+
+
 @pytest.mark.parametrize("dies", [3, 0])
 def test_a_run_that_goes_on_goes_on_with_those_that_were_drawn_again(dies: int, tmp_path: Path) -> None:
     hurt, go = HurtRun(tmp_path, "hurt"), tmp_path / "go"

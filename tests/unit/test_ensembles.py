@@ -60,6 +60,11 @@ def test_members_become_stages_with_values_of_their_own(plan_of: Planner) -> Non
     assert plan.stage("field-merge").placement.cores_per_rank == 0
 
 
+def test_members_without_streams(plan_of: Planner) -> None:
+    plan = plan_of('stages: {sim: {command: [sim, "${{ member.index }}"], members: 2}}')
+    assert [stage.program for stage in plan.stages] == [["sim", "0"], ["sim", "1"]]
+
+
 def test_each_member_has_a_reader_of_its_own(plan_of: Planner) -> None:
     assert links(plan_of(ensemble("2", "each"))) == {"field-0": ("sim-0", ["read-0"]), "field-1": ("sim-1", ["read-1"])}
 

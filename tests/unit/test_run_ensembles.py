@@ -14,6 +14,7 @@ from workflow.run.cut import Reached, find_cut
 from workflow.run.restart_positions import Member
 from workflow.run.state.events import NodeLost, NodeSilent, StageExited, StreamClosed, StreamOpened, StreamProgress
 from workflow.run.state.lifecycle_events import DeadlinePassed, StageIgnored, StageUnneeded, StopRequested
+from workflow.run.state.run_state import initial_state
 from workflow.run.verdict.failed_stages import failure_warnings
 
 TEXT = """
@@ -201,6 +202,10 @@ def test_the_next_part_goes_on_with_the_one_that_was_drawn_again(plan_of: Planne
     end_readers(after, 8, 21.0)
     assert verdict_of(after) == ("succeeded", "", "")
     assert "sim-0 had failed in an earlier part of the run; the others went on" in failure_warnings(after.state)[0]
+    done = {**steps, "sim-0-redrawn-1": {"field-0-redrawn-1": 4}}
+    third = initial_state(plan.model_copy(update={"part": part.model_copy(update={"finished": done})}))
+    states = {name: third.stages[name].status for name in done}
+    assert states == {"sim-0": "failed", "sim-1": "succeeded", "sim-0-redrawn-1": "succeeded"}
 
 
 def test_nothing_of_an_ensemble_that_was_whole_runs_again(plan_of: Planner) -> None:

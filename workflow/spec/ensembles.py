@@ -72,7 +72,7 @@ PortsOf = Callable[[Node, Literal["reads", "writes"]], Collection[str]]
 
 
 @dataclass(frozen=True)
-class Place:
+class MemberPlace:
     """One of those that may run in the place of a member: it, or the `redraw`-th with newly drawn values. `count`: of
     the members."""
 
@@ -282,15 +282,16 @@ class _Expansion:
                 self._add_members(name, node)
             else:
                 self._add("stages", name, self._beside(node, None), ("stages", name))
-        for name, stream in self._root.mapping()["streams"].mapping().items():
+        streams = self._root.child("streams")  # a pipeline of stages alone has none
+        for name, stream in streams.mapping().items() if streams is not None else ():
             if name in self._streams:
                 self._add_stream(name, stream)
             else:
                 self._add("streams", name, stream, ("streams", name))
         if not self._expanded.problems:
             for part, entries in self._new.items():
-                node = self._root.mapping()[part]._replace(value=entries)
-                self._expanded.root = self._expanded.root.with_child(part, node)
+                if (written := self._root.child(part)) is not None:
+                    self._expanded.root = self._expanded.root.with_child(part, written._replace(value=entries))
 
     def _add(self, part: Literal["stages", "streams"], name: str, node: Node, asked: KeyPath) -> None:
         """Add a stage or a stream that follows from the key `asked`."""
@@ -305,10 +306,10 @@ class _Expansion:
             key = key_text(asked[:-1] if is_member else asked)
             self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member)
 
-    def _places(self, ensemble: str, index: int) -> list[Place]:
+    def _places(self, ensemble: str, index: int) -> list[MemberPlace]:
         """Those that may run in the place of a member, itself first."""
         count = len(self._values[ensemble])
-        return [Place(index, redraw, count) for redraw in range(self._redraws.get(ensemble, 0) + 1)]
+        return [MemberPlace(index, redraw, count) for redraw in range(self._redraws.get(ensemble, 0) + 1)]
 
     def _name(self, ensemble: str, index: int) -> str:
         return self._places(ensemble, index)[0].name(ensemble)
@@ -348,7 +349,7 @@ class _Expansion:
                     found += [end for end in ends if end not in found]
         return found
 
-    def _renamed(self, ensemble: str, place: Place) -> dict[str, str]:
+    def _renamed(self, ensemble: str, place: MemberPlace) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""
         found = {}
         for name, stream in self._streams.items():
@@ -407,9 +408,9 @@ class _Expansion:
         if how == "each":
             for index in range(count):
                 ends = [self._reader(end, index, name) for end in _readers(stream)]
-                named = own.with_child("from", self._writer(stream, Place(index, 0, count), name))
+                named = own.with_child("from", self._writer(stream, MemberPlace(index, 0, count), name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
-                self._add("streams", Place(index, 0, count).name(name), named, asked)
+                self._add("streams", MemberPlace(index, 0, count).name(name), named, asked)
             return
         groups = [(name, list(range(count)))]
         if isinstance(how, int):
@@ -446,7 +447,7 @@ class _Expansion:
             self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, {}, {})
         self._add("stages", merge, stage, asked)
 
-    def _writer(self, stream: Node, place: Place, name: str) -> Node:
+    def _writer(self, stream: Node, place: MemberPlace, name: str) -> Node:
         """The writing end of a member."""
         node = stream.mapping()["from"]
         writer, _, port = str(node.value).partition(".")

@@ -246,7 +246,7 @@ def _of_stage(event: Event, plan: Plan) -> str:
             then = f", and {_redrawn(event.redrawn, plan)} begins in its place" if event.redrawn else ""
             return f"{event.stage}: the others go on without it{then}{why}"
         case StageUnneeded():
-            return f"{event.stage}: is not needed"
+            return f"{event.stage}: not needed"
         case StageStopped():
             return f"{event.stage}: stopped"
         case TransportFault():
@@ -257,8 +257,7 @@ def _of_stage(event: Event, plan: Plan) -> str:
 def _redrawn(name: str, plan: Plan) -> str:
     """`sim-3-redrawn-1 (F=0.041, k=0.06)`."""
     member = plan.stage(name).member
-    values = {} if member is None else member.values
-    return f"{name} ({', '.join(f'{key}={value}' for key, value in values.items())})" if values else name
+    return f"{name} ({values_text(member.values)})" if member is not None and member.values else name
 
 
 def _of_stream(event: Event) -> str:

@@ -315,15 +315,17 @@ def initial_state(plan: Plan) -> RunState:
             ends[key] = EndState(*key, live, counted, reported, steps=end.first_step)
     stages = {stage.name: StageState(stage.name) for stage in plan.stages}
     finished = plan.part.finished if plan.part is not None else {}
+    given_up = plan.part.given_up if plan.part is not None else []
     for name, steps in finished.items():
         stages[name] = StageState(name, "succeeded")
-        if plan.part is not None and name in plan.part.given_up:
+        if name in given_up:
             why = "had failed in an earlier part of the run"
             stages[name] = StageState(name, "failed", reason=why, ignored=True, killed=True)
+        elif (before := plan.stage(name).stands_in_for) and before not in given_up:
+            stages[name] = StageState(name, "unneeded")
         for end in plan.stage(name).ends:
             key = end.stream, name, end.side
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
-    failed = tuple(plan.part.given_up) if plan.part is not None else ()
     going = frozenset(stages) - frozenset(finished)
-    return RunState(plan, stages, ends, going, failed=failed, skipped=skipped)
+    return RunState(plan, stages, ends, going, failed=tuple(given_up), skipped=skipped)

@@ -290,7 +290,7 @@ class FailureRule(Spec):
         1,
         ge=1,
         description="redraw: how many members may begin in the place of one, each when the one before it has failed; "
-        "after the last one the others go on without it",
+        "where the last one fails, too, the others go on without it",
     )
     within: Duration | None = Field(
         None,
