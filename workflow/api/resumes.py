@@ -102,6 +102,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
         states=dict(cut.states),
         unused=unused,
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
+        given_up=list(cut.given_up),
         pieces=_pieces(plan, cut, held),
         changed=changed_settings(read_plan_file(directory), plan),
         skipped={name: list(steps) for name, steps in state.skipped.items()},

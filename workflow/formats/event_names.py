@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 EVENTS_FILE = "events.jsonl"  # in the directory of the run
-# A spool has removed steps; the run has its verdict; the others go on without a stage.
-STEPS_DROPPED, RUN_FINISHED, STAGE_IGNORED = "steps_dropped", "run_finished", "stage_ignored"
+# A spool has removed steps; the run has its verdict; the others go on without a stage; a stage does not begin at all.
+STEPS_DROPPED, RUN_FINISHED = "steps_dropped", "run_finished"
+STAGE_IGNORED, STAGE_UNNEEDED = "stage_ignored", "stage_unneeded"

@@ -24,6 +24,7 @@ RunVerdict = Literal[
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "ended", "succeeded", "failed", "stopped",
+    "unneeded",
 ]  # fmt: skip
 ExpectationState = Literal["met", "violated", "not_measured", "not_checked"]
 
@@ -144,8 +145,12 @@ class StagePart(ReportPart):
     kind: str
     program: str = Field(description="the component's name, or the command")
     ensemble: str = Field("", description="the ensemble that it is a member of; empty: none")
+    stands_in_for: str = Field("", description="the member that must have failed before it begins; empty: none")
     ranks: int
-    state: StageVerdict = Field(description="ended: its process is gone, and it has no verdict")
+    state: StageVerdict = Field(
+        description="ended: its process is gone, and it has no verdict; unneeded: it never began, because the "
+        "member in whose place it would begin has not failed"
+    )
     pid: int | None = None
     exit_code: int | None = None
     signal: int | None = None

@@ -58,12 +58,15 @@ def _of_group(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _late_readers(plan: Plan, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The stages that are not known to run yet, and read what a stage writes that runs; and why they run."""
+    """The stages that are not known to run yet, and depend on one that runs; and why they run."""
     for stream in plan.streams:
         if found[stream.writer]:
             for reader in stream.readers:
                 if not found[reader]:
                     yield reader, f"reads {stream.name}, which {stream.writer} writes anew"
+    for before, name in plan.stand_ins.items():
+        if found[before] and not found[name]:
+            yield name, f"begins if {before} fails, which runs anew"
 
 
 def _change(now: Plan, before: Plan, name: str) -> str:

@@ -25,6 +25,7 @@ from workflow.spec.references import (
     RELAY,
     added_by_wf,
     implicit_stage_problems,
+    may_redraw,
     ports_of,
     programs,
     reference_problems,
@@ -154,7 +155,9 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
 
 def _has_ensembles(root: Node) -> bool:
     stages, streams = (section(root, name).values() for name in ("stages", "streams"))
-    return any(each.child("members") for each in stages) or any(each.child("collect") for each in streams)
+    if any(each.child("members") for each in stages) or any(each.child("collect") for each in streams):
+        return True
+    return any(map(may_redraw, stages))
 
 
 def _has_triggers(root: Node) -> bool:

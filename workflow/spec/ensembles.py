@@ -3,6 +3,9 @@
 It is done when parameters are filled in, and before the schema is checked: what comes later knows ordinary stages and
 streams. What several members send to one reader goes through a stage that merges their streams. Unless `via` says
 otherwise these are files, which it reads as they grow: members come and go, and it does without one that is ignored.
+
+A member that may be drawn again is several stages: itself, and those of which each begins in its place, with newly
+drawn values, when the one before it has failed. The rule of each is then to be ignored.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from workflow.engines import KEPT_VIA
 from workflow.errors import Problem
 from workflow.formatting import plural
 from workflow.spec.models.pipeline import Ensemble, NumberedCollect
+from workflow.spec.models.stage_policies import FailureRule
 from workflow.spec.models.units import Scalar
 from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
-from workflow.spec.references import section, text_at
+from workflow.spec.references import may_redraw, section, text_at
 from workflow.spec.suggest import listing, nearest_name
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, relabelled, walk
@@ -37,13 +41,14 @@ _ALIKE = ("via", "coupling", "queue", "transport", "interface", "step_size", "ke
 @dataclass(frozen=True)
 class EnsembleMember:
     """One member of an ensemble. `renamed`: stream in its texts → the member's own; `after`: the stages in whose place
-    it starts."""
+    it starts; `stands_in_for`: the one that must have failed for that."""
 
     ensemble: str
     index: int
     values: Mapping[str, Scalar]
     renamed: Mapping[str, str]
     after: tuple[str, ...] = ()
+    stands_in_for: str = ""
 
     @property
     def placeholders(self) -> dict[str, Scalar]:
@@ -79,9 +84,23 @@ PortsOf = Callable[[Node, Literal["reads", "writes"]], Collection[str]]
 """Stage → the names of its ports on a side, as far as they are known."""
 
 
-def member_name(name: str, index: int, count: int) -> str:
-    """The name of a member, or of its stream: `sim-07` of 16."""
-    return f"{name}-{index:0{len(str(count - 1))}}"
+@dataclass(frozen=True)
+class MemberPlace:
+    """One of those that may run in the place of a member: it, or the `redraw`-th with newly drawn values. `count`: of
+    the members."""
+
+    index: int
+    redraw: int
+    count: int
+
+    @property
+    def number(self) -> int:
+        """`member.index`: of those that are drawn again it goes on where that of the members ends."""
+        return self.redraw * self.count + self.index
+
+    def name(self, of: str) -> str:
+        """The name of its stage, or of its stream: `sim-07` of 16, `sim-07-redrawn-1`."""
+        return f"{of}-{self.index:0{len(str(self.count - 1))}}" + (f"-redrawn-{self.redraw}" if self.redraw else "")
 
 
 def group_name(stream: str, group: int) -> str:
@@ -101,23 +120,34 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
     stages, streams = section(root, "stages"), section(root, "streams")
     counts = {name: node.child("members") for name, node in stages.items()}
     values: dict[str, list[Mapping[str, Scalar]]] = {}
-    at_once: dict[str, int] = {}
+    ensembles: dict[str, Ensemble] = {}
     for name, node in counts.items():
         if node is not None:
             found, problems = validated(Ensemble, _long_form(node))
             if found is None or problems:
                 return expanded
-            values[name] = list(found.each)
-            at_once |= {} if found.at_once is None else {name: found.at_once}
+            values[name], ensembles[name] = list(found.each), found
+    redraws = {name: times for name, stage in stages.items() if (times := _redraws(stage))}
     collects = {name: _collect(stream) for name, stream in streams.items()}
     unclear = [name for name, stream in streams.items() if stream.child("collect") and collects[name] is None]
     if unclear or any(text_at(stream, "from") is None or not reading_ends(stream) for stream in streams.values()):
         return expanded
     _add_readers(root, streams, collects, values, expanded.problems)
+    at_once = {name: found.at_once for name, found in ensembles.items() if found.at_once is not None}
     expanded.problems += _problems(root, streams, collects, values, at_once)
+    expanded.problems += _redraw_problems(root, streams, collects, ensembles, redraws)
     if not expanded.problems:
-        _Expansion(root, expanded, streams, collects, values, at_once, ports_of).run()
+        _Expansion(root, expanded, streams, collects, values, ensembles, redraws, ports_of).run()
     return expanded
+
+
+def _redraws(stage: Node) -> int:
+    """How often a member of a stage may be drawn again; 0 also where its rule is wrong."""
+    node = stage.child("on_failure")
+    if node is None or not may_redraw(stage):
+        return 0
+    rule, problems = validated(FailureRule, node if isinstance(node.value, dict) else Node({"do": node}, node.place))
+    return 0 if rule is None or problems else rule.redraws
 
 
 def _long_form(node: Node) -> Node:
@@ -161,6 +191,21 @@ def reading_ends(stream: Node) -> list[str]:
 def stage_of(end: str) -> str:
     """The stage of an end, `STAGE` or `STAGE.PORT`."""
     return end.partition(".")[0]
+
+
+def _end(stage: str, port: str) -> str:
+    return f"{stage}.{port}" if port else stage
+
+
+def _ignored_in_the_end(rule: Node) -> Node:
+    """The rule of a stage that is drawn again, for one member."""
+    if not isinstance(rule.value, dict):
+        return rule._replace(value="ignore")
+    changed = {
+        key: node._replace(value="ignore") if key in ("do", "then") and node.value == "redraw" else node
+        for key, node in rule.value.items()
+    }
+    return rule._replace(value={key: node for key, node in changed.items() if key != "redraws"})
 
 
 def _add_readers(
@@ -254,6 +299,35 @@ def _neighbour_problems(
             yield problem_at(root, at, text, "use `{neighbour: 1}`, or let another stage read it")
 
 
+def _redraw_problems(
+    root: Node,
+    streams: Mapping[str, Node],
+    collects: Mapping[str, _Collect],
+    ensembles: Mapping[str, Ensemble],
+    redraws: Mapping[str, int],
+) -> Iterator[Problem]:
+    """Of stages that are to be drawn again, and cannot."""
+    for name in redraws:
+        at = ("stages", name, "on_failure")
+        if name not in ensembles or not ensembles[name].draw:
+            text = f"`redraw`: {name} has no drawn values, and with the same ones it would fail again"
+            hint = "add `members: {count: 16, draw: {F: {from: 0.03, to: 0.05}}}`, or use `ignore`"
+            yield problem_at(root, at, text, hint)
+            continue
+        for stream, node in streams.items():
+            if name in map(stage_of, reading_ends(node)):
+                text = f"`redraw`: {name} reads {stream}, and a member that begins later would lack steps of it"
+                yield problem_at(root, at, text, "use `ignore`")
+            how = collects[stream]
+            if stage_of(text_at(node, "from") or "") == name and (how == "all" or _is_paired(how)):
+                text = f"a member of {name} that is drawn again would have no reader"
+                if how == "all":
+                    text = f"`all` has the same step of all members, and one of {name} that is drawn again begins with "
+                    text += "its first one"
+                hint = f"use `collect: any`, or `ignore` in place of `redraw` in stage `{name}`"
+                yield problem_at(root, ("streams", stream, "collect"), text, hint)
+
+
 def made_node(value: Any, asked: Node) -> Node:
     """A value that follows from what `asked` says, and has its place."""
     return relabelled(parse_yaml(json.dumps(value), asked.place.source), asked.layer, asked.place)
@@ -269,12 +343,13 @@ class _Expansion:
         streams: Mapping[str, Node],
         collects: Mapping[str, _Collect],
         values: Mapping[str, Sequence[Mapping[str, Scalar]]],
-        at_once: Mapping[str, int],
+        ensembles: Mapping[str, Ensemble],
+        redraws: Mapping[str, int],
         ports_of: PortsOf,
     ) -> None:
         self._root, self._expanded, self._streams, self._collects = root, expanded, streams, collects
         self._values, self._ports_of = values, ports_of
-        self._at_once = at_once
+        self._ensembles, self._redraws = ensembles, redraws
         self._new: dict[str, dict[str, Node]] = {"stages": {}, "streams": {}}
 
     def run(self) -> None:
@@ -283,15 +358,16 @@ class _Expansion:
                 self._add_members(name, node)
             else:
                 self._add("stages", name, self._beside(node, None), ("stages", name))
-        for name, stream in self._root.mapping()["streams"].mapping().items():
+        streams = self._root.child("streams")  # a pipeline of stages alone has none
+        for name, stream in streams.mapping().items() if streams is not None else ():
             if name in self._streams:
                 self._add_stream(name, stream)
             else:
                 self._add("streams", name, stream, ("streams", name))
         if not self._expanded.problems:
             for part, entries in self._new.items():
-                node = self._root.mapping()[part]._replace(value=entries)
-                self._expanded.root = self._expanded.root.with_child(part, node)
+                if (written := self._root.child(part)) is not None:
+                    self._expanded.root = self._expanded.root.with_child(part, written._replace(value=entries))
 
     def _add(self, part: Literal["stages", "streams"], name: str, node: Node, asked: KeyPath) -> None:
         """Add a stage or a stream that follows from the key `asked`."""
@@ -306,25 +382,39 @@ class _Expansion:
             key = key_text(asked[:-1] if is_member else asked)
             self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member)
 
+    def _places(self, ensemble: str, index: int) -> list[MemberPlace]:
+        """Those that may run in the place of a member, itself first."""
+        count = len(self._values[ensemble])
+        return [MemberPlace(index, redraw, count) for redraw in range(self._redraws.get(ensemble, 0) + 1)]
+
     def _name(self, ensemble: str, index: int) -> str:
-        return member_name(ensemble, index, len(self._values[ensemble]))
+        return self._places(ensemble, index)[0].name(ensemble)
 
     def _add_members(self, name: str, node: Node) -> None:
         members, together = self._values[name], _together(name, self._streams, self._collects)
-        most = min((self._at_once[each] for each in together if each in self._at_once), default=None)
+        limits = [self._ensembles[each].at_once for each in together if each in self._ensembles]
+        most = min((limit for limit in limits if limit is not None), default=None)
         plain_node = node._replace(value={key: child for key, child in node.value.items() if key != "members"})
+        if name in self._redraws:
+            plain_node = plain_node.with_child("on_failure", _ignored_in_the_end(node.mapping()["on_failure"]))
         has_placeholders = any(isinstance(each.value, str) and "${{" in each.value for _, each in walk(plain_node))
         for index, values in enumerate(members):
-            stage = self._name(name, index)
-            after = () if most is None or index < most else tuple(self._name(each, index - most) for each in together)
-            member = EnsembleMember(name, index, values, self._renamed(name, index), after)
-            self._expanded.members[stage] = member
-            own = plain_node
-            if has_placeholders:
-                own = self._filled(own, ("stages", name), member.placeholders, index)
-            self._add("stages", stage, self._beside(own, index), ("stages", name, "members"))
+            after: tuple[str, ...] = ()
+            if most is not None and index >= most:
+                after = tuple(self._places(each, index - most)[-1].name(each) for each in together)
+            before = ""
+            for place in self._places(name, index):
+                if place.redraw:
+                    values, after = self._ensembles[name].drawn(index, place.redraw), (before,)
+                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before)
+                stage, own = place.name(name), plain_node
+                self._expanded.members[stage] = member
+                if has_placeholders:
+                    own = self._filled(own, ("stages", name), member.placeholders, place.number)
+                self._add("stages", stage, self._beside(own, index), ("stages", name, "members"))
+                before = stage
 
-    def _renamed(self, ensemble: str, index: int) -> dict[str, str]:
+    def _renamed(self, ensemble: str, place: MemberPlace) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""
         found = {}
         for name, stream in self._streams.items():
@@ -332,11 +422,11 @@ class _Expansion:
             is_reader = ensemble in map(stage_of, reading_ends(stream))
             count = len(self._values.get(writer, ()))
             if writer == ensemble:
-                found[name] = member_name(name, index, count)
+                found[name] = place.name(name)
             elif _is_paired(how) and is_reader:
-                found[name] = member_name(name, (index - _distance(how)) % count, count)
+                found[name] = MemberPlace((place.index - _distance(how)) % count, 0, count).name(name)
             elif isinstance(how, int) and is_reader:
-                found[name] = group_name(name, index)
+                found[name] = group_name(name, place.index)
         return found
 
     def _filled(self, node: Node, at: KeyPath, values: Mapping[str, Scalar], index: int) -> Node:
@@ -387,9 +477,9 @@ class _Expansion:
             for index in range(count):
                 reader = (index + _distance(how)) % count
                 ends = [self._reader(end, reader, name) for end in reading_ends(stream)]
-                named = own.with_child("from", self._writer(stream, index, name))
+                named = own.with_child("from", self._writer(stream, MemberPlace(index, 0, count), name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
-                self._add("streams", member_name(name, index, count), named, asked)
+                self._add("streams", MemberPlace(index, 0, count).name(name), named, asked)
             return
         groups = [(name, list(range(count)))]
         if isinstance(how, int):
@@ -410,12 +500,13 @@ class _Expansion:
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
         # Steps are merged as they come, whatever is the usual way of an engine.
         made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
-        for index in members:
-            own = made._replace(value={**made.value, "from": self._writer(stream, index, name), **alike})
-            self._add("streams", member_name(name, index, len(self._values[writer])), own, asked)
+        places = [place for index in members for place in self._places(writer, index)]
+        for each in places:
+            own = made._replace(value={**made.value, "from": self._writer(stream, each, name), **alike})
+            self._add("streams", each.name(name), own, asked)
         # It waits most of the time.
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
-        parameters = {"together": how == "all", "members": list(members)}
+        parameters = {"together": how == "all", "members": [each.number for each in places]}
         stage = self._made({"component": MERGE, "place": place, "with": parameters}, asked)
         if self._root.mapping()["stages"].mapping()[writer].child("checkpoint") is not None:
             # Where members go on from a state, it must not begin with their first steps.
@@ -425,18 +516,15 @@ class _Expansion:
             self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, {}, {})
         self._add("stages", merge, stage, asked)
 
-    def _writer(self, stream: Node, index: int, name: str) -> Node:
+    def _writer(self, stream: Node, place: MemberPlace, name: str) -> Node:
         """The writing end of a member."""
         node = stream.mapping()["from"]
         writer, _, port = str(node.value).partition(".")
-        return node._replace(value=self._named_end(writer, index, port or self._port(writer, "writes", name)))
+        return node._replace(value=_end(place.name(writer), port or self._port(writer, "writes", name)))
 
     def _reader(self, end: str, index: int, name: str) -> str:
         reader, _, port = end.partition(".")
-        return self._named_end(reader, index, port or self._port(reader, "reads", name))
-
-    def _named_end(self, ensemble: str, index: int, port: str) -> str:
-        return f"{self._name(ensemble, index)}{f'.{port}' if port else ''}"
+        return _end(self._name(reader, index), port or self._port(reader, "reads", name))
 
     def _port(self, stage: str, side: Literal["reads", "writes"], stream: str) -> str:
         """The port that has the name of the stream: the streams of the members have others."""

@@ -46,6 +46,12 @@ def text_at(node: Node, key: str) -> str | None:
     return child.value if child is not None and isinstance(child.value, str) else None
 
 
+def may_redraw(stage: Node) -> bool:
+    """Whether the rule for the failure of a stage names `redraw`."""
+    rule = stage.child("on_failure")
+    return rule is not None and "redraw" in (rule.value, text_at(rule, "do"), text_at(rule, "then"))
+
+
 def reference_problems(
     root: Node, components: Mapping[str, Component], added: Collection[str], base: Path
 ) -> Iterator[Problem]:

@@ -120,7 +120,10 @@ def to_stage_plan(
 
 def _member(stage: DeclaredStage) -> MemberPlan | None:
     found = stage.member
-    return None if found is None else MemberPlan(ensemble=found.ensemble, index=found.index, values=dict(found.values))
+    if found is None:
+        return None
+    own = {"values": dict(found.values), "stands_in_for": found.stands_in_for}
+    return MemberPlan.model_validate({"ensemble": found.ensemble, "index": found.index, **own})
 
 
 def _check_signal(stage: StagePlan, problems: Problems) -> None:

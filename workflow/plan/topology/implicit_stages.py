@@ -241,8 +241,9 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
             if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
                 passed = stream.writer._replace(variables=read.writer.variables)
                 found[stream.name] = stream._replace(writer=passed)
-    for _ in found:  # as many as can stand one after another
-        found = {name: _passed(stream, found) for name, stream in found.items()}
+    passing = [name for name, stream in found.items() if stream.writer is not None and stream.writer.passes]
+    for _ in passing:  # as many as can stand one after another
+        found |= {name: _passed(found[name], found) for name in passing}
     return found
 
 

@@ -74,13 +74,16 @@ def start_order(
         if is_merged and not (traits.queued or traits.counted_by == "index"):
             text = f"of a stream by {traits.name} nobody sees when a step is there"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}` or `via: {DEFAULT_VIA}`")
-        elif is_merged and traits.in_memory and member is not None and member.after:
+        elif is_merged and traits.in_memory and member is not None and member.after and not member.stands_in_for:
             text = f"`at_once` of {member.ensemble}: the reader would wait for members that have not begun"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}`, or remove `at_once`")
     for name, stage in stages.items():
         if stage.member is not None and stage.member.after:
             waits[name] = [*waits.get(name, []), *stage.member.after]
-            notes.why(f"stages.{name}.starts_after", f"`at_once` of {stage.member.ensemble}: it takes their place")
+            why = f"`at_once` of {stage.member.ensemble}: it takes their place"
+            if stage.member.stands_in_for:
+                why = f"`redraw` of {stage.member.ensemble}: it begins in its place, and only if that fails"
+            notes.why(f"stages.{name}.starts_after", why)
     return waits
 
 
@@ -256,9 +259,11 @@ def may_overlap(names: list[str], waits: Mapping[str, list[str]]) -> dict[str, i
     before = _before(names, waits, position)
     after = dict.fromkeys(names, 0)
     for name in names:
-        for index, other in enumerate(names if before[name] else []):
-            if before[name] >> index & 1:
-                after[other] |= 1 << position[name]
+        left = before[name]
+        while left:  # of thousands of stages few are before one
+            lowest = left & -left
+            after[names[lowest.bit_length() - 1]] |= 1 << position[name]
+            left ^= lowest
     everyone = (1 << len(names)) - 1
     return {name: everyone & ~before[name] & ~after[name] & ~(1 << position[name]) for name in names}
 

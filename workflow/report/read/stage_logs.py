@@ -171,7 +171,11 @@ def _last(output: _Output, lines: int, half: bool) -> list[str]:
 
 def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
     stages = sorted(path.name for path in (run_dir / "stages").iterdir() if path.is_dir())
-    members = [each for each in stages if stage is not None and re.fullmatch(rf"{re.escape(stage)}-[0-9]+", each)]
+    members = [
+        each
+        for each in stages
+        if stage is not None and re.fullmatch(rf"{re.escape(stage)}-[0-9]+(-redrawn-[0-9]+)?", each)
+    ]
     if stage is not None and stage not in stages and not members:
         near = did_you_mean(stage, stages) or f"stages: {listing(stages)}"
         hint = f"`{stage}` is a run: `wf logs --run {stage}`" if is_run(stage) else near

@@ -262,12 +262,12 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
         if not stage.optional:
             return FailureRow(stage.name, "the run stops", "what follows")
         what = "restarts of its readers" if stage.added == "spool" else "its own results"
-        return FailureRow(stage.name, "the others go on without it", what)
+        return FailureRow(stage.name, _without(stage, plan), what)
     others = [name for name in stage.restart.stages if name != stage.name]
     together = f", with {', '.join(others)}" if others else ""
     begins = [f"; {name} begins {START_OF_SOURCES[how]}" for name, how in stage.restart.sources.items()]
     follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}{''.join(begins)}"
-    follows += "; then the others go on without it" if stage.restart.then == "ignore" else ""
+    follows += f"; then {_without(stage, plan)}" if stage.restart.then == "ignore" else ""
     lost = "a step at which it fails twice" if stage.restart.same_step == "skip" else "nothing"
     if stage.restart.from_start:
         also = f", also by {' and '.join(stage.restart.sources)}" if stage.restart.sources else ""
@@ -280,6 +280,12 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
         lost = time if lost == "nothing" else f"{lost}, and {time}"
         return FailureRow(stage.name, follows + kept, lost)
     return FailureRow(stage.name, follows + kept, f"{lost}: it goes on at the step where it was")
+
+
+def _without(stage: StagePlan, plan: Plan) -> str:
+    """What follows when a stage has failed for good."""
+    other = plan.stand_ins.get(stage.name)
+    return f"{other} begins in its place, with newly drawn values" if other else "the others go on without it"
 
 
 def resume_table(plan: Plan, whole: bool) -> Table:
@@ -385,7 +391,9 @@ def brief_command(words: Sequence[str]) -> str:
 
 
 def start_text(stage: StagePlan) -> str:
-    """`at once`, or `after sim`."""
+    """`at once`, `after sim`, or `if sim-0 fails`."""
+    if stage.stands_in_for:
+        return f"if {stage.stands_in_for} fails"
     return f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"
 
 

@@ -244,7 +244,8 @@ def _doing_now(stage: StagePlan, records: Records) -> str:
     state, name = records.state, stage.name
     seen = state.stages[name]
     if seen.is_over:
-        return f"{name} has {seen.status}" if seen.status != "stopped" else f"{name} was stopped"
+        said = {"stopped": "was stopped", "unneeded": "is not needed"}
+        return f"{name} {said.get(seen.status, f'has {seen.status}')}"
     if seen.exited is None and (waits := waits_of(state, name)):
         since = min((end.waiting for end in state.ends_of(name) if end.waiting is not None), default=None)
         return f"{name} {' and '.join(wait.text for wait in waits)}" + (f", since {clock_time(since)}" if since else "")
@@ -254,7 +255,7 @@ def _doing_now(stage: StagePlan, records: Records) -> str:
 def _did(stage: StagePart) -> str:
     """What a stage did in a run that has ended."""
     if stage.started is None:
-        return f"{stage.name} did not start"
+        return f"{stage.name} was not needed" if stage.state == "unneeded" else f"{stage.name} did not start"
     shares = {WORK[part]: share for part, share in stage.parts().items() if part in WORK and share >= SMALL_SHARE}
     work = [f"{what} {percent(shares[what])}" for what in sorted(shares, key=lambda what: -shares[what])]
     known = work and (stage.wall_s or 0.0) >= SHORT_S

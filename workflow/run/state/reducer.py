@@ -59,6 +59,7 @@ from workflow.run.state.lifecycle_events import (
     StageSilent,
     StageStopped,
     StageSucceeded,
+    StageUnneeded,
     StopRequested,
 )
 from workflow.run.state.run_state import (
@@ -250,6 +251,8 @@ class _Draft:
                 # It may have been about to be started again.
                 self._changes["restarting"] = tuple(each for each in self.get("restarting") if stage not in each.stages)
                 self.change_stage(stage, ignored=True)
+            case StageUnneeded(stage=stage):
+                self.change_stage(stage, status="unneeded")
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

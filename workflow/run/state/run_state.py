@@ -29,7 +29,9 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
-Status = Literal["waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped"]
+Status = Literal[
+    "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
+]  # fmt: skip
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
 KEPT_WARNINGS = 100
@@ -114,7 +116,12 @@ class StageState:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to come from it."""
-        return self.status in ("succeeded", "failed", "stopped")
+        return self.status in ("succeeded", "failed", "stopped", "unneeded")
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the others go on without it, or it was never needed."""
+        return self.ignored or self.status == "unneeded"
 
     @property
     def runs(self) -> bool:
@@ -308,10 +315,17 @@ def initial_state(plan: Plan) -> RunState:
             ends[key] = EndState(*key, live, counted, reported, steps=end.first_step)
     stages = {stage.name: StageState(stage.name) for stage in plan.stages}
     finished = plan.part.finished if plan.part is not None else {}
+    given_up = plan.part.given_up if plan.part is not None else []
     for name, steps in finished.items():
         stages[name] = StageState(name, "succeeded")
+        if name in given_up:
+            why = "had failed in an earlier part of the run"
+            stages[name] = StageState(name, "failed", reason=why, ignored=True, killed=True)
+        elif (before := plan.stage(name).stands_in_for) and before not in given_up:
+            stages[name] = StageState(name, "unneeded")
         for end in plan.stage(name).ends:
             key = end.stream, name, end.side
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
-    return RunState(plan, stages, ends, frozenset(stages) - frozenset(finished), skipped=skipped)
+    going = frozenset(stages) - frozenset(finished)
+    return RunState(plan, stages, ends, going, failed=tuple(given_up), skipped=skipped)

@@ -58,9 +58,9 @@ def can_do_without(state: RunState, name: str) -> bool:
 
 
 def does_without_writer(state: RunState, end: EndState) -> bool:
-    """Whether a reader goes on without the writer of this stream, which has failed."""
+    """Whether a reader goes on without the writer of this stream, which has failed, or is not needed."""
     writer = state.plan.stream(end.stream).writer
-    if end.side == "write" or writer not in state.stages or not state.stages[writer].ignored:
+    if end.side == "write" or writer not in state.stages or not state.stages[writer].is_left_out:
         return False
     return state.plan.stage(end.stage).end(end.stream, "read").does_without
 
@@ -90,13 +90,18 @@ def failure_warnings(state: RunState) -> list[str]:
     found = []
     for stage in (state.plan.stage(name) for name in tolerated_failures(state)):
         why = "`on_failure: ignore`" if stage.restart is None else "`on_failure.then: ignore`"
+        if stage.stands_in_for:
+            why = "`redraw`: as often as `redraws` says"
         if stage.added is not None:
             why = "`required: true` in the tap makes this a failure"
         if stage.added == "spool":
             why = "stages behind it are not started again any more"
         who = f"{stage.added} {stage.name}" if stage.added else stage.name
-        if stage.optional:
-            found.append(f"{who} {state.stages[stage.name].reason}; the others went on without it ({why})")
+        text = f"{who} {state.stages[stage.name].reason}; the others went on without it"
+        if other := state.plan.stand_ins.get(stage.name):
+            found.append(f"{text}, and {other} in its place (`redraw`)")
+        elif stage.optional:
+            found.append(f"{text} ({why})")
     return found
 
 

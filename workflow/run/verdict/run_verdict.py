@@ -27,7 +27,7 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     if state.stopping is None:
         return _unstopped(state, t)
     if state.cause == "end_of_allocation":
-        if all(stage.status == "succeeded" for stage in state.stages.values()):
+        if all(stage.status in ("succeeded", "unneeded") for stage in state.stages.values()):
             return RunFinished(t, "succeeded", EXIT_OK, "", "")
         return RunFinished(t, "stopped", EXIT_STOPPED, state.reason, "", state.cause)
     words = _words(state)

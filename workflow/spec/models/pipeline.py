@@ -5,6 +5,8 @@ These models hold no decisions: how a stream is wired or a stage is launched is 
 
 from __future__ import annotations
 
+import hashlib
+import math
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -210,16 +212,61 @@ class ProgramPort(Spec):
         return self
 
 
+class DrawnValue(Spec):
+    """A range from which each member of an ensemble draws a value of its own."""
+
+    from_: int | Annotated[float, Field(allow_inf_nan=False)] = Field(alias="from", description="the smallest value")
+    to: int | Annotated[float, Field(allow_inf_nan=False)] = Field(description="the largest value")
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="log: all ratios are alike, so that 1 to 10 is drawn as often as 10 to 100"
+    )
+    whole: bool = Field(False, description="whole numbers only, both ends included")
+
+    @model_validator(mode="after")
+    def _is_range(self) -> DrawnValue:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        if self.from_ >= self.to:
+            turned = f"`{{from: {self.to}, to: {self.from_}}}`" if self.from_ > self.to else "a larger `to`"
+            raise ValueError(f"nothing can be drawn from {self.from_} to {self.to}; use {turned}")
+        if self.scale == "log" and self.from_ <= 0:
+            raise ValueError(f"a log scale has no {self.from_}; use `scale: linear`, or a `from` that is more than 0")
+        if self.whole and not (isinstance(self.from_, int) and isinstance(self.to, int)):
+            raise ValueError("the ends of a range of whole numbers are whole numbers; change them, or remove `whole`")
+        return self
+
+    def at(self, share: float) -> int | float:
+        """The value at this share of the range, from 0 to 1 exclusive.
+
+        Rounded to 12 digits: the last bits of a logarithm are not the same on each machine.
+        """
+        begin, end = self.from_, self.to + 1 if self.whole else self.to
+        if self.scale == "log":
+            value = math.exp(math.log(begin) + share * (math.log(end) - math.log(begin)))
+        else:
+            value = begin + share * (end - begin)
+        rounded = float(f"{value:.12g}")
+        return min(max(math.floor(rounded) if self.whole else rounded, self.from_), self.to)
+
+
 class Ensemble(Spec):
     """Members of an ensemble: the same stage several times, each with values of its own."""
 
-    count: Annotated[int, Field(ge=1)] | None = Field(None, description="how many, where they have no other values")
+    count: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many, where they have no other values, or drawn ones"
+    )
     values: list[dict[Name, Scalar]] = Field(
         [], examples=[[{"F": 0.03}, {"F": 0.04}]], description="the values of each member, by name"
     )
     matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
     )
+    draw: dict[Name, DrawnValue] = Field(
+        {},
+        examples=[{"F": {"from": 0.03, "to": 0.05}}],
+        description="with `count`: values by name, of which each member draws one at random. They follow from `seed`, "
+        "from the name, from the number of the member and from how often it was drawn again: the same on each machine",
+    )
+    seed: int = Field(0, description="with `draw`: another number draws other values")
     at_once: Annotated[int, Field(ge=1)] | None = Field(
         None,
         description="how many run at the same time: each of the others starts when one has ended, on its cores "
@@ -229,14 +276,18 @@ class Ensemble(Spec):
     @model_validator(mode="after")
     def _one_way(self) -> Ensemble:
         # What follows `; ` is what to type (workflow.spec.validation_messages).
-        given = [key for key in ("count", "values", "matrix") if getattr(self, key)]
+        given = [key for key in ("draw" if self.draw else "count", "values", "matrix") if getattr(self, key)]
         if not given:
             raise ValueError("the members are missing; write `members: 16`, a list of their values, or a `matrix`")
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
         if any(each.keys() != self.values[0].keys() for each in self.values):
             raise ValueError("the members have values of different names; give each member the same names")
-        if "index" in [*self.matrix, *(self.values[0] if self.values else ())]:
+        if self.draw and self.count is None:
+            raise ValueError("count is missing; say how many members draw their values: `count: 16`")
+        if "seed" in self.model_fields_set and not self.draw:
+            raise ValueError("seed is for values that are drawn; add `draw: {F: {from: 0.03, to: 0.05}}`, or remove it")
+        if "index" in [*self.matrix, *self.draw, *(self.values[0] if self.values else ())]:
             raise ValueError("`index` is the number of a member, from 0; give the value another name")
         return self
 
@@ -244,10 +295,21 @@ class Ensemble(Spec):
     def each(self) -> list[dict[str, Scalar]]:
         """The values of each member."""
         if self.count is not None:
-            return [{} for _ in range(self.count)]
+            return [self.drawn(index) for index in range(self.count)]
         if self.values:
             return self.values
         return [dict(zip(self.matrix, chosen, strict=True)) for chosen in product(*self.matrix.values())]
+
+    def drawn(self, index: int, redraw: int = 0) -> dict[str, Scalar]:
+        """The values that a member draws, at first or for the `redraw`-th time again.
+
+        Each follows from 53 bits of a SHA-256, which is the same everywhere and always.
+        """
+        found: dict[str, Scalar] = {}
+        for name, values in self.draw.items():
+            digest = hashlib.sha256(f"{self.seed}/{name}/{index}/{redraw}".encode()).digest()
+            found[name] = values.at((int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53)
+        return found
 
 
 def _members(value: Any) -> Any:
@@ -388,7 +450,7 @@ class StageSpec(Spec):
 
     on_failure: FailureRuleOrWord = Field(
         default_factory=lambda: FailureRule(),
-        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
+        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, `redraw`, or a mapping",
     )
 
     checkpoint: Checkpoint | None = Field(

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.formats.bp_index import Index, read_index
-from workflow.formats.event_names import STAGE_IGNORED
+from workflow.formats.event_names import STAGE_IGNORED, STAGE_UNNEEDED
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
@@ -212,7 +212,7 @@ class Members:
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
             for record in self._events.records(fresh=True):
-                if record.get("event") == STAGE_IGNORED:
+                if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED):
                     self._leaving.update(record.get("streams", ()))
         process_metrics().enter()  # it computes nothing meanwhile
         time.sleep(self._pause_s)
