@@ -5,8 +5,6 @@ of the run that follows are therefore the same bytes, but for the texts of the u
 keep (decision 49). Nodes are indices: `launch` puts in the hosts at the start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 

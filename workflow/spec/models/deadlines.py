@@ -1,7 +1,5 @@
 """How long a run may be silent: the key `deadlines` of a pipeline, with its defaults."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from workflow.formats.stage_file import OPEN_TIMEOUT_S
