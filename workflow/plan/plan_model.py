@@ -366,6 +366,11 @@ class StagePlan(PlanPart):
         """The signal that it gets when the run is stopped: its own, or the one on which it writes a checkpoint."""
         return self.stop_signal or ((self.checkpoint.signal or None) if self.checkpoint is not None else None)
 
+    @property
+    def passes_on(self) -> bool:
+        """Whether wf added the stage, and it computes nothing."""
+        return self.added in ("pipe", "relay")
+
     def end(self, stream: str, side: Side) -> EndPlan:
         """The end that writes or reads this stream. Raises StopIteration where there is none."""
         return next(end for end in self.ends if (end.stream, end.side) == (stream, side))

@@ -17,13 +17,13 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.node_folder import links, remove_links
-from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
 from workflow.formats.steering_files import ValueChange
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
+from workflow.launch.rank_ends import NOT_STARTED
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan

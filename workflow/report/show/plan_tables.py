@@ -11,9 +11,7 @@ from typing import NamedTuple
 from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, duration, plural, size
-from workflow.launch.launchers import launch_line
 from workflow.plan.allocation_check import plan_nodes
-from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import (
@@ -394,6 +392,10 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
 
     A line that names hosts has `node[0]` in place of the first host of the allocation.
     """
+    # Only `--wide` shows them.
+    from workflow.launch.launchers import launch_line
+    from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
+
     lines, received = [], GrantedNodes(node_names(plan))
     for stage in plan.stages:
         group = plan.group_of(stage.name)

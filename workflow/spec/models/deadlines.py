@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from workflow.formats.stage_file import OPEN_TIMEOUT_S
+from workflow.formats.stage_waits import OPEN_TIMEOUT_S
 from workflow.spec.models.units import Duration, Spec
 
 
