@@ -30,7 +30,7 @@ from workflow.plan.launch_requests import GrantedNodes, launch_lines
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file
 from workflow.run.control.lease import examine_leases
-from workflow.run.guard.node_guard import node_name
+from workflow.run.guard.own_node import node_name
 from workflow.run.records.attached_runs import attached_to
 from workflow.run.records.find_runs import state_dir
 from workflow.run.records.job_record import JobRecord
