@@ -37,6 +37,18 @@ def test_a_verb_imports_what_it_uses(arguments: tuple[str, ...], most: int) -> N
     assert len(own) <= most, own
 
 
+def test_a_run_on_this_machine_imports_nothing_for_others(tmp_path: Path) -> None:
+    """No proof of the placement, no guard of other nodes, no forecast, and one launcher of many."""
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("wf: 1\nname: one\nstages: {one: {command: ['true']}}\n")
+    names = imported("run", str(pipeline), "--run-dir", str(tmp_path / "run"), "--quiet")
+    assert "workflow.run.run_loop" in names
+    unused = {"workflow.run.proof.proof_model", "workflow.run.guard.node_guard", "workflow.forecast.calibration_model"}
+    assert names & (unused | LIBRARIES | {"workflow.launch.srun"}) == set()
+    own = sorted(name for name in names if name.startswith("workflow."))
+    assert len(own) <= 268, own
+
+
 def test_help_imports_nothing_of_a_verb() -> None:
     assert imported("--help") & OF_DOCTOR == set()
 
