@@ -579,6 +579,11 @@ class Plan(PlanPart):
         """The stages that are asked for checkpoints by a signal."""
         return _once(self, "_signalled_stages", self.stages, _signalled)
 
+    @property
+    def nodes_of_stages(self) -> int:
+        """How many nodes the stages are on: without the spare ones."""
+        return max((end for stage in self.stages for _, end in stage.placement.nodes), default=1)
+
     def uses_node(self, node: int) -> bool:
         """Whether ranks of a stage are placed on the node of this index."""
         return any(first <= node < end for first, end in _once(self, "_node_ranges", self.stages, _node_ranges))
