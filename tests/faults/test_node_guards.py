@@ -28,6 +28,7 @@ from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.guard import node_guard
 from workflow.run.guard.guard_lines import NodeReport, parse_line
+from workflow.run.guard.own_node import node_name
 from workflow.run.nodes.guards import LOG, NodeGuards, guard_request
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import StageProcesses
@@ -379,7 +380,7 @@ def test_no_guards_where_they_would_take_cores_of_the_stages(run_dir: Path) -> N
 def test_no_guards_where_all_runs_here(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARK, str(run_dir))
     plan = make_plan([make_stage("keep", SLEEPER)])
-    here = Allocation("slurm", "1", (Host(node_guard.node_name()),))
+    here = Allocation("slurm", "1", (Host(node_name()),))
     elsewhere = Allocation("slurm", "1", (Host("n1"), Host("n2")))
     local = Allocation("local", "", (Host("any"),))
     ranks = read_filled_plan(run_dir)

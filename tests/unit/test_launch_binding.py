@@ -13,10 +13,11 @@ from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.planner import with_launcher
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import RunError
-from workflow.formats.rank_files import LAUNCH_FILE, NOT_STARTED, RankStart
+from workflow.formats.rank_files import LAUNCH_FILE, RankStart
 from workflow.launch import mpmd_wrapper
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
+from workflow.launch.rank_ends import NOT_STARTED
 from workflow.plan.placement.nodes import node_plan
 from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
 from workflow.run.processes.stage_processes import StageProcesses

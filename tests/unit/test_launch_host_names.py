@@ -7,7 +7,7 @@ import pytest
 from tests.support.chains import make_plan, make_stage
 from workflow.launch.host_lists import is_same_host, short_host
 from workflow.plan.plan_model import LaunchPlan
-from workflow.run.proof.placement_probe import must_prove
+from workflow.run.proof.proof_need import must_prove
 
 
 @pytest.mark.parametrize(

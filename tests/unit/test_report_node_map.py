@@ -8,7 +8,8 @@ from tests.support.planner import SITE, Planner
 from tests.unit.test_plan_placement import MACHINE
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.plan_model import AllocationPlan, NodePlan, Placement, Plan
-from workflow.report.show.node_map import has_node_map, node_count_text, node_drawings, node_map
+from workflow.report.html.node_drawings import node_drawings
+from workflow.report.show.node_map import has_node_map, node_count_text, node_map
 
 GPUS = (
     "stages.walk.ranks=7", "stages.walk.place.nodes=2", "stages.walk.place.cores_per_rank=2",

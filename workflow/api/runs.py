@@ -118,17 +118,17 @@ def run_planned_here(
 
     Raises SpecError, RunError where it cannot run here; nothing was started.
     """
-    from workflow.report.show.live_display import Progress
-
     warnings = planned.check_here()
     directory, states = start_run(planned.loaded, planned.plan, run_dir, planned.allocation, tags)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)
         show_warnings(warnings)
+        # The first stages are starting now: import meanwhile what shows the run, then what only the end needs.
+        from workflow.report.show.live_display import Progress
+
         with Progress(planned.plan, directory, quiet=quiet) as progress:
             progress.update(state)
-            # The first stages are starting now: import meanwhile what only the end needs.
             from workflow.report.read.run_states import keep_expectations
             from workflow.report.report_files import write_report
 

@@ -3,8 +3,6 @@
 Times are seconds, sizes bytes.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

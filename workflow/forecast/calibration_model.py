@@ -3,8 +3,6 @@
 Sizes are bytes, times seconds, rates bytes per second.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

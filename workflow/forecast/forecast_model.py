@@ -3,8 +3,6 @@
 Times are seconds per step, sizes bytes, rates bytes per second.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -17,8 +17,6 @@ from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Sizes of steps that differ by less are the same.
 SAME_SIZE = 0.01
-# Stages that wf adds and that compute nothing.
-PASSING_ON = ("pipe", "relay")
 # By convention of the components: they say how long a stage goes on, and nothing of what a step takes.
 LENGTHS = ("steps", "run_steps")
 
@@ -52,11 +50,11 @@ def stream_sizes(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> di
     A stage that passes steps on writes what it reads; only where the size of that is not known, what it once wrote.
     """
     sizes: dict[str, StreamSize] = {}
-    passed_on = [stream for stream in plan.streams if plan.stage(stream.writer).added in PASSING_ON]
+    passed_on = [stream for stream in plan.streams if plan.stage(stream.writer).passes_on]
     for stream in plan.streams:
         if stream.step_size is not None:
             sizes[stream.name] = StreamSize(stream.step_size, "the plan")
-        elif plan.stage(stream.writer).added not in PASSING_ON:
+        elif not plan.stage(stream.writer).passes_on:
             _take_recorded(sizes, stream, plan, records)
     _pass_on(sizes, passed_on, plan)
     for stream in passed_on:
@@ -158,7 +156,7 @@ def compute_time(
     what the stage reads.
     """
     if not records:
-        return ComputeTime(NOTHING, 0.0, "it passes steps on") if stage.added in PASSING_ON else None
+        return ComputeTime(NOTHING, 0.0, "it passes steps on") if stage.passes_on else None
     wanted = _read(stage, records, sizes)
     newest = records[0]
     own = _recorded(newest, "read")

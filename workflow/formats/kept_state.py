@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -113,6 +112,8 @@ def link_state(record: Path, folder: Path) -> None:
         try:
             os.link(record.parent / name, folder / name)
         except OSError:
+            import shutil  # every rank of a stage imports this module
+
             shutil.copyfile(record.parent / name, folder / name)
 
 

@@ -5,16 +5,15 @@ that has the folder can read it by the link. Whoever ends the run finds by the l
 the folder is made from the path of the run directory, so that nobody takes the folder of another run for it, and on
 disk from the name of the node, too: $TMPDIR may lead to a folder that nodes share.
 
-The guards of a run import this module where only the standard library can be found.
+The guards of a run import this module where only the standard library can be found, and every rank of a stage imports
+it: what takes long to import is imported where it is used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +26,8 @@ _STREAMS = "streams"
 
 def folder_name(run_dir: str | Path) -> str:
     """The name of the folder of a run in memory, however the path of its directory is written."""
+    import hashlib
+
     path = os.path.realpath(run_dir)
     digest = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
     return f"wf-{os.getuid()}-{digest}"
@@ -100,6 +101,8 @@ def folders_here(run_dir: str | Path, known: Iterable[Path] = ()) -> set[Path]:
 def remove_here(run_dir: str | Path, known: Iterable[Path] = ()) -> list[Path]:
     """Remove the folders of a run that are on this node, and the links to them, which are returned. No stage of the run
     may run any more. `known`: folders that links have led to."""
+    import shutil
+
     here = folders_here(run_dir, known)
     # In memory the folders of all nodes have the same path: of those in `here` some links may lead to other nodes.
     led_here = {link: folder for link, folder in links(run_dir).items() if folder in here and link.exists()}

@@ -19,7 +19,6 @@ from workflow.formats.versions import check_version
 LAUNCH_FILE = "launch.json"
 EXITS_FILE = "exits.jsonl"
 LAUNCH_FILE_VERSION = 2
-NOT_STARTED = 127  # the exit code of a rank or stage whose program was not started, as shells have it
 _VERSION_KEY = "launch_file_version"
 
 

@@ -12,14 +12,12 @@ from typing import Any
 from workflow.engines import EngineTraits, queue_settings, traits_of
 from workflow.formats.read_json import read_json
 from workflow.formats.sides import OnNode, Side
+from workflow.formats.stage_waits import OPEN_TIMEOUT_S, STEP_TIMEOUT_S
 from workflow.formats.versions import check_version
 
 STAGE_FILE = "stage.json"
 STAGE_FILE_VERSION = 2
 VERSION_KEY = "stage_file_version"
-# How long the start of a stage may take, until its streams are open: the default everywhere.
-OPEN_TIMEOUT_S = 120.0
-STEP_TIMEOUT_S = 600.0
 # Of BP5: how many steps of a file to keep that is written on.
 APPEND_AFTER = "AppendAfterSteps"
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from workflow.formats.rank_files import NOT_STARTED
-from workflow.formats.stage_file import OPEN_TIMEOUT_S
-from workflow.launch.rank_ends import EndPattern
+from workflow.formats.stage_waits import OPEN_TIMEOUT_S
+from workflow.launch.rank_ends import NOT_STARTED, EndPattern
 
 CoreSet = Sequence[int]
 

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from workflow.core_set import CoresMissingError, real_cores
-from workflow.formats.rank_files import NOT_STARTED, RankStart, note_exit, note_started, read_start, say
+from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start, say
+from workflow.launch.rank_ends import NOT_STARTED
 from workflow.redaction import read_secrets
 
 _PR_SET_PDEATHSIG = 1

@@ -21,6 +21,7 @@ EndCause = Literal[
     SchedulerCause,
     "not_started",
 ]
+NOT_STARTED = 127  # the exit code of a rank or stage whose program was not started, as shells have it
 
 
 def is_of_scheduler(cause: EndCause) -> TypeGuard[SchedulerCause]:

@@ -48,7 +48,7 @@ def allocation_problems(
         return [to_message("error", "; ".join(allocation.notes) or "the hosts of the job are not known")]
     if (few := too_few_nodes(plan, allocation)) is not None:
         return [few]
-    needs, wanted, got = node_needs(plan), plan_nodes(plan), len(allocation.hosts)
+    needs, wanted, got = node_needs(plan), plan.nodes_of_stages, len(allocation.hosts)
     problems = [*_lacks(needs, allocation, plan.node.threads_per_core), *_late(plan, allocation, now)]
     asked = plan.allocation.nodes if plan.allocation is not None else wanted
     if got < asked and allocation.source != "local":
@@ -63,13 +63,8 @@ def allocation_problems(
 
 def too_few_nodes(plan: Plan, allocation: Allocation) -> Problem | None:
     """The error where a plan needs more nodes than there are."""
-    wanted, got = plan_nodes(plan), len(allocation.hosts)
+    wanted, got = plan.nodes_of_stages, len(allocation.hosts)
     return _too_few(allocation, wanted, got) if wanted > got else None
-
-
-def plan_nodes(plan: Plan) -> int:
-    """How many nodes the stages of a plan are on."""
-    return max((end for stage in plan.stages for _, end in stage.placement.nodes), default=1)
 
 
 def node_needs(plan: Plan) -> list[NodeNeed]:

@@ -5,8 +5,6 @@ of the run that follows are therefore the same bytes, but for the texts of the u
 keep (decision 49). Nodes are indices: `launch` puts in the hosts at the start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -377,6 +375,11 @@ class StagePlan(PlanPart):
         """The signal that it gets when the run is stopped: its own, or the one on which it writes a checkpoint."""
         return self.stop_signal or ((self.checkpoint.signal or None) if self.checkpoint is not None else None)
 
+    @property
+    def passes_on(self) -> bool:
+        """Whether wf added the stage, and it computes nothing."""
+        return self.added in ("pipe", "relay")
+
     def end(self, stream: str, side: Side) -> EndPlan:
         """The end that writes or reads this stream. Raises StopIteration where there is none."""
         return next(end for end in self.ends if (end.stream, end.side) == (stream, side))
@@ -592,6 +595,11 @@ class Plan(PlanPart):
     def signalled_stages(self) -> list[StagePlan]:
         """The stages that are asked for checkpoints by a signal."""
         return _once(self, "_signalled_stages", self.stages, _signalled)
+
+    @property
+    def nodes_of_stages(self) -> int:
+        """How many nodes the stages are on: without the spare ones."""
+        return max((end for stage in self.stages for _, end in stage.placement.nodes), default=1)
 
     def uses_node(self, node: int) -> bool:
         """Whether ranks of a stage are placed on the node of this index."""

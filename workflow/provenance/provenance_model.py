@@ -1,7 +1,5 @@
 """`provenance.json`: what a run was started from and with, besides its plan. Nothing in it is a secret."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -4,8 +4,6 @@ Times are Unix seconds, durations seconds, sizes bytes, rates bytes per second. 
 files of the run do not tell, e.g. the times of a program that does not use `workflow.stage`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field

@@ -25,12 +25,12 @@ from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.allocation_check import job_text, plan_nodes
+from workflow.plan.allocation_check import job_text
 from workflow.plan.launch_requests import GrantedNodes, launch_lines
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import replace_file
 from workflow.run.control.lease import examine_leases
-from workflow.run.guard.node_guard import node_name
+from workflow.run.guard.own_node import node_name
 from workflow.run.records.attached_runs import attached_to
 from workflow.run.records.find_runs import state_dir
 from workflow.run.records.job_record import JobRecord
@@ -96,7 +96,7 @@ def free_part(plan: Plan, allocation: Allocation, used: Mapping[str, str], own: 
     free = tuple(host for host in allocation.hosts if host.name not in taken)
     runs = sorted(set(taken.values()))
     who = "; ".join(f"run {run} uses {', '.join(name for name in taken if taken[name] == run)}" for run in runs)
-    job, total, wanted = job_text(allocation), plural(len(allocation.hosts), "node"), plan_nodes(plan)
+    job, total, wanted = job_text(allocation), plural(len(allocation.hosts), "node"), plan.nodes_of_stages
     text, ways = f"{job} has {total}: {who}", f"wait for it, or end it: `wf cancel {runs[0]}`"
     if runs_here(plan) and short_host(own) in used:
         text = f"stages without a launcher run on {own}, which another run uses: {text}; {ways}"
@@ -129,7 +129,7 @@ def _claim(folder: Path, run_dir: Path, plan: Plan, allocation: Allocation) -> t
             beside = joined is not None and runs_here(plan) and used.get(short_host(own)) == str(joined)
             # What is attached to a run may be on its nodes: its plan leaves the cores of that run alone.
             free = allocation if beside else free_part(plan, allocation, used, own)
-            hosts = [host.name for host in free.hosts[: plan_nodes(plan)]] + ([own] if runs_here(plan) else [])
+            hosts = [host.name for host in free.hosts[: plan.nodes_of_stages]] + ([own] if runs_here(plan) else [])
             if not free.hosts:
                 return None, free
             record = folder / f"{max(records, default=0) + 1}.json"

@@ -17,13 +17,13 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.node_folder import links, remove_links
-from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
 from workflow.formats.steering_files import ValueChange
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import make_process
+from workflow.launch.rank_ends import NOT_STARTED
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
@@ -43,7 +43,7 @@ from workflow.run.actions import (
 )
 from workflow.run.attempts import find_beginning, prepare_attempt, to_attempt
 from workflow.run.cleanup import clean
-from workflow.run.guard.node_guard import node_name
+from workflow.run.guard.own_node import node_name
 from workflow.run.lifecycle import step, wake_at
 from workflow.run.newest_state import NewestState
 from workflow.run.observe.disk_room import full_disk_note, full_place_text
@@ -56,7 +56,7 @@ from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
-from workflow.run.proof.placement_probe import must_prove
+from workflow.run.proof.proof_need import must_prove
 from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
 from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, stage_dir

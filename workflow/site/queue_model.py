@@ -1,7 +1,5 @@
 """What a site file says about its scheduler: queues and their limits, what every job must say, what it costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

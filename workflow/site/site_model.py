@@ -3,8 +3,6 @@
 Nothing is assumed: a site is recognised by what its file says.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections import Counter

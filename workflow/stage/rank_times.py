@@ -7,7 +7,6 @@ Where rank 0 reads and writes for all of them nothing is compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from workflow.formats.sides import Side
@@ -29,5 +28,7 @@ def rank_times(stream: str, side: Side) -> dict[str, Any] | None:
 
 
 def _spread(seconds: Sequence[float]) -> dict[str, Any]:
+    from statistics import median  # takes 5 ms, and only rank 0 gets here
+
     slowest = max(seconds)
     return {"median": round(median(seconds), 6), "slowest": round(slowest, 6), "rank": seconds.index(slowest)}

@@ -1,7 +1,5 @@
 """What changed between two campaigns, as frozen models: `wf campaign compare --json`. None means not known."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -29,7 +27,7 @@ class SideMedian(ResultsPart):
     high: float | None
 
     @classmethod
-    def of(cls, result: TrialResult | None) -> SideMedian:
+    def of(cls, result: TrialResult | None) -> "SideMedian":
         """Of a trial; None: this side did not measure it."""
         if result is None:
             return cls(count=0, median=None, low=None, high=None)

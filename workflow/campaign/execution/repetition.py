@@ -30,10 +30,9 @@ from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.proof.placement_probe import LOOKING_NODES
-from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.control_requests import Control, send_request
 from workflow.run.records.events_file import EVENTS_FILE
-from workflow.run.records.run_directory import PipelineText, create_run_dir, written_data
+from workflow.run.records.run_directory import PROOF_FILE, PipelineText, create_run_dir, written_data
 from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.supervisor import supervise
 from workflow.site.discover import discover_allocation

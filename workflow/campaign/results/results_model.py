@@ -3,8 +3,6 @@
 Times are seconds, sizes bytes, rates bytes per second. None means too few values, or not known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -72,7 +70,7 @@ class TrialResult(ResultsPart):
         """Whether there are values, and none was left out for being what it is: then it can be compared."""
         return bool(self.values) and not self.undefined
 
-    def pairs_with(self, other: TrialResult) -> list[tuple[float, float]]:
+    def pairs_with(self, other: "TrialResult") -> list[tuple[float, float]]:
         """The values of both from each block that has both."""
         theirs = dict(zip(other.repetitions, other.values, strict=True))
         mine = zip(self.repetitions, self.values, strict=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from workflow.forecast.known_stages import PASSING_ON
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.report.build.limiting_stage import Limit, stream_limit
@@ -225,7 +224,7 @@ def _bytes_are(
 def _is_passed_on(stream: StreamPlan, plan: Plan) -> bool:
     if plan.stage(stream.writer).added == "spool":
         return True
-    return bool(stream.readers) and all(plan.stage(reader).added in PASSING_ON for reader in stream.readers)
+    return bool(stream.readers) and all(plan.stage(reader).passes_on for reader in stream.readers)
 
 
 def is_compressed(plan: StreamPlan, records: Records) -> bool:

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from workflow import __version__
 from workflow.errors import EXIT_VIOLATED
 from workflow.formatting import duration, moment, percent, plural
+from workflow.report.html.node_drawings import node_drawings
 from workflow.report.html.page_sections import (
     KeyFact,
     embed_pictures,
@@ -28,7 +29,7 @@ from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
 from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.forecast_tables import measured_table, off_text
-from workflow.report.show.node_map import has_node_map, node_count_text, node_drawings
+from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.plan_tables import brief_command, parameters_line
 from workflow.report.show.report_tables import (
     NOT_KNOWN,

@@ -16,9 +16,8 @@ from workflow.plan.plan_model import Plan
 from workflow.report.read.run_states import read_expectations
 from workflow.report.read.stage_metrics import FirstStep, StageMetrics, join_attempts, read_metrics, read_own_figures
 from workflow.report.report_model import ExpectationPart
-from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.records.events_file import read_events
-from workflow.run.records.run_directory import attempt_dir, read_filled_plan
+from workflow.run.records.run_directory import PROOF_FILE, attempt_dir, read_filled_plan
 from workflow.run.records.run_notes import RunNotes, read_notes
 from workflow.run.state.events import (
     Event,

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from workflow.errors import RunError
@@ -21,7 +22,6 @@ from workflow.run.records.find_runs import is_run
 from workflow.run.records.run_directory import attempt_dir, attempts
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
-_NOTICES = [launcher.interrupt_notice for launcher in LAUNCHERS.values() if launcher.interrupt_notice is not None]
 _BEGIN = re.compile(r"(?:rank \d+ of \d+: )?Traceback \(most recent call last\):$")
 _END = re.compile(r"KeyboardInterrupt\b")
 
@@ -52,12 +52,17 @@ class Interruption:
         if _BEGIN.match(line):
             self._held = [line]
             return []
-        return [] if any(notice.match(line) for notice in _NOTICES) else [line]
+        return [] if any(notice.match(line) for notice in _launchers_notices()) else [line]
 
     def rest(self) -> list[str]:
         """What is still held, when no line follows."""
         held, self._held = self._held, []
         return held
+
+
+@cache
+def _launchers_notices() -> list[re.Pattern[str]]:
+    return [each.interrupt_notice for each in LAUNCHERS.values() if each.interrupt_notice is not None]
 
 
 # Of a failed stage, for the report; of one that was interrupted, among so many.

@@ -11,9 +11,6 @@ from typing import NamedTuple
 from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, duration, plural, size
-from workflow.launch.launchers import launch_line
-from workflow.plan.allocation_check import plan_nodes
-from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import (
@@ -250,7 +247,7 @@ def failure_table(plan: Plan) -> Table:
     """What a run survives; no rows for a pipeline that stops at every failure."""
     rules = any(stage.restart or (stage.optional and not stage.added) for stage in plan.stages)
     rows = [_failure_row(stage, plan) for stage in plan.stages]
-    spare = plan.nodes - plan_nodes(plan)
+    spare = plan.nodes - plan.nodes_of_stages
     if spare > 0 and any(stage.restart for stage in plan.stages):
         then = "its stages are started again on a spare node, if each of them may be"
         rows.append(FailureRow("a node", then, f"as above; up to {plural(spare, 'time')}"))
@@ -402,6 +399,10 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
 
     A line that names hosts has `node[0]` in place of the first host of the allocation.
     """
+    # Only `--wide` shows them.
+    from workflow.launch.launchers import launch_line
+    from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
+
     lines, received = [], GrantedNodes(node_names(plan))
     for stage in plan.stages:
         group = plan.group_of(stage.name)

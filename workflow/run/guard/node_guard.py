@@ -23,7 +23,6 @@ import math
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -42,6 +41,7 @@ from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import STAGE_VARIABLE
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
+from workflow.run.guard.own_node import node_name
 from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
 from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
 from workflow.run.processes.process_reaper import end_members, find_members
@@ -331,11 +331,6 @@ def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> No
     if problem:
         with contextlib.suppress(OSError):
             replace_file(run_dir / JOB_END_FILE, json.dumps(end._replace(problem=problem)._asdict()).encode())
-
-
-def node_name() -> str:
-    """The name of this node in the allocation: Slurm's, which may differ from the system's."""
-    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 def main(run_dir: str, job: str = "", *command: str) -> int:

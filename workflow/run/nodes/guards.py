@@ -24,6 +24,7 @@ from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.guard import node_guard
+from workflow.run.guard.own_node import node_name
 from workflow.run.nodes.lost_nodes import NodeMonitor
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.process_reaper import end_members
@@ -68,7 +69,7 @@ class NodeGuards:
 
     def __init__(self, run_dir: Path, plan: Plan, allocation: Allocation) -> None:
         self._run_dir = run_dir
-        hosts, own = allocation.host_names, node_guard.node_name()
+        hosts, own = allocation.host_names, node_name()
         elsewhere = [host for host in hosts if not is_same_host(host, own)]
         program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
         self._make_request = functools.partial(guard_request, plan, folder=run_dir, program=program)

@@ -1,4 +1,4 @@
-"""The probe of the placement, seen from the supervisor: is it needed, its launch lines, where ranks must be, answers.
+"""The probe of the placement, seen from the supervisor: its launch lines, where ranks must be, answers.
 
 The program that runs in the place of the stages is `rank_probe`; `compare_placement` compares its answers. Pure.
 """
@@ -16,21 +16,10 @@ from typing import Any, NamedTuple
 
 from workflow.core_set import parse_cores
 from workflow.formats.json_lines import to_record
-from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import GrantedNodes, bound_by_wrapper, group_request, launch_lines, stage_request
+from workflow.plan.launch_requests import GrantedNodes, bound_by_wrapper, group_request, stage_request
 from workflow.plan.plan_model import Plan
-
-
-def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
-    """Whether somebody else than wf decides where ranks run: a launcher that reaches other nodes than this one,
-    which is `own`."""
-    if plan.proof == "off":
-        return False
-    elsewhere = any(not is_same_host(host, own) for host in hosts)
-    launchers = {line.launcher for line in launch_lines(plan)}
-    return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)
 
 
 @dataclass(frozen=True)

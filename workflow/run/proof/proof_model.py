@@ -13,7 +13,6 @@ from workflow.run.proof.compare_placement import PlacementDifference, RankWatch
 from workflow.run.proof.placement_probe import NodeFound, PlannedStage, RankFound
 from workflow.run.state.events import ProofTaken
 
-PROOF_FILE = "proof.json"
 PROOF_VERSION = 1
 ProofState = Literal["proved", "differs", "refused"]
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import ProcessSpec
+from workflow.launch.rank_ends import NOT_STARTED
 from workflow.run.processes.stage_processes import inherited_environment
 
 # From one answer to the next; from the start of all ends of a stream until it is open, and from then to its last step.

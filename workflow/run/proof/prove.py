@@ -27,7 +27,7 @@ from workflow.run.proof.placement_probe import (
     parse_answer,
     probe_lines,
 )
-from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState, StreamTried
+from workflow.run.proof.proof_model import Proof, ProofState, StreamTried
 from workflow.run.proof.proof_processes import ANSWER_S, ProofDeadlines, ShortProcess, run_short
 from workflow.run.proof.smoke_streams import (
     SmokeOutput,
@@ -37,6 +37,7 @@ from workflow.run.proof.smoke_streams import (
     plan_smoke,
     untested,
 )
+from workflow.run.records.run_directory import PROOF_FILE
 from workflow.spec.models.pipeline import proof_policy
 
 # Until what is left of a proof has ended: launchers get a second for it.

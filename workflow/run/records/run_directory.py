@@ -38,6 +38,7 @@ RUNS = "runs"
 LATEST = "latest"
 PLAN_FILE = "plan.json"
 ALLOCATION_FILE = "allocation.json"
+PROOF_FILE = "proof.json"
 # What a program measured itself, in the working directory of its stage.
 OWN_FIGURES_FILE = "figures.json"
 STREAMS = "streams"

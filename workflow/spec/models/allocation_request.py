@@ -1,7 +1,5 @@
 """What a pipeline asks of the batch system: the `allocation:` of the pipeline file."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 

@@ -3,8 +3,6 @@
 Readable without importing the program, so `wf check` compares both ends of a stream on any laptop.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -133,13 +131,13 @@ class Component(Spec):
     writes: dict[Name, Port] = Field({})
 
     @model_validator(mode="after")
-    def _restart_of_what_accumulates(self) -> Component:
+    def _restart_of_what_accumulates(self) -> "Component":
         if self.restart_from is not None and self.state != "accumulates":
             raise ValueError("restart_from: only for components that accumulate; add `state: accumulates`")
         return self
 
     @model_validator(mode="after")
-    def _steerable(self) -> Component:
+    def _steerable(self) -> "Component":
         for name in self.steer:
             if name not in self.parameters or self.parameters[name].type not in STEERABLE:
                 kinds = ", ".join(STEERABLE)
@@ -147,7 +145,7 @@ class Component(Spec):
         return self
 
     @model_validator(mode="after")
-    def _known_parameters(self) -> Component:
+    def _known_parameters(self) -> "Component":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         counts = {name: port.steps for name, port in self.writes.items() if port.steps is not None}
         for name, steps in counts.items():

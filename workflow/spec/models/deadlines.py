@@ -1,10 +1,8 @@
 """How long a run may be silent: the key `deadlines` of a pipeline, with its defaults."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
-from workflow.formats.stage_file import OPEN_TIMEOUT_S
+from workflow.formats.stage_waits import OPEN_TIMEOUT_S
 from workflow.spec.models.units import Duration, Spec
 
 

@@ -4,8 +4,6 @@ ADIOS2 ignores parameters that it does not know (SST even when only the case dif
 list of what each engine takes and refuses the rest.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -3,8 +3,6 @@
 These models hold no decisions: how a stream is wired or a stage is launched is decided in `workflow.plan`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from itertools import product
@@ -193,7 +191,7 @@ class ProgramPort(Spec):
         return self.dialect or (dialect_of(self.config) if self.config is not None else None)
 
     @model_validator(mode="after")
-    def _whole(self) -> ProgramPort:
+    def _whole(self) -> "ProgramPort":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         said = dialect_of(self.config) if self.config is not None else None
         # PIConGPU's file is openPMD's JSON; the other words have no file of that kind.
@@ -223,7 +221,7 @@ class DrawnValue(Spec):
     whole: bool = Field(False, description="whole numbers only, both ends included")
 
     @model_validator(mode="after")
-    def _is_range(self) -> DrawnValue:
+    def _is_range(self) -> "DrawnValue":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         if self.from_ >= self.to:
             turned = f"`{{from: {self.to}, to: {self.from_}}}`" if self.from_ > self.to else "a larger `to`"
@@ -274,7 +272,7 @@ class Ensemble(Spec):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Ensemble:
+    def _one_way(self) -> "Ensemble":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         given = [key for key in ("draw" if self.draw else "count", "values", "matrix") if getattr(self, key)]
         if not given:
@@ -386,7 +384,7 @@ class When(Spec):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> When:
+    def _whole(self) -> "When":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         on_values = [name for name in ("max", "min", "mean") if getattr(self, name) is not None]
         if on_values and not self.variable:
@@ -473,7 +471,7 @@ class StageSpec(Spec):
         return self.component is not None or (bool(ports) and not told)
 
     @model_validator(mode="after")
-    def _one_program(self) -> StageSpec:
+    def _one_program(self) -> "StageSpec":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         if self.component is not None and self.command is not None:
             raise ValueError("component and command are both given; keep one of them")
@@ -496,7 +494,7 @@ class StageSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _steerable(self) -> StageSpec:
+    def _steerable(self) -> "StageSpec":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         for name, each in self.steer.items():
             if self.component is not None and each.model_fields_set - {"at"}:
@@ -580,7 +578,7 @@ class Tap(Spec):
     memory: MemoryOrBool = Field(default_factory=lambda: Memory(), description="memory policy of its processes")
 
     @model_validator(mode="after")
-    def _one_queue(self) -> Tap:
+    def _one_queue(self) -> "Tap":
         if self.latest and "queue" in self.model_fields_set:
             raise ValueError("`latest` keeps no older steps; remove `queue`, or remove `latest`")
         return self
@@ -672,7 +670,7 @@ class PipelineParameter(Spec):
     text: str = Field("", examples=["edge of the grid"], description="what it is, for people")
 
     @model_validator(mode="after")
-    def _bounds(self) -> PipelineParameter:
+    def _bounds(self) -> "PipelineParameter":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if not is_number and (self.minimum, self.maximum) != (None, None):

@@ -1,7 +1,5 @@
 """Policies of a stage as the user states them: aggregation and compression of what it writes, and its memory."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 
@@ -116,7 +114,7 @@ class Aggregation(Spec):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Aggregation:
+    def _one_way(self) -> "Aggregation":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         given = [key for key in ("auto", *_COUNTS) if getattr(self, key)]
         if len(given) > 1:
@@ -228,7 +226,7 @@ class Compressor(Spec):
         return settings
 
     @model_validator(mode="after")
-    def _one_operator(self) -> Compressor:
+    def _one_operator(self) -> "Compressor":
         given = [name for name in OPERATORS if getattr(self, name) is not None]
         if len(given) != 1:
             example = f"one of {', '.join(OPERATORS)}; for example `{{blosc: {{codec: zstd}}}}`"
@@ -307,7 +305,7 @@ class FailureRule(Spec):
     )
 
     @model_validator(mode="after")
-    def _only_again(self) -> FailureRule:
+    def _only_again(self) -> "FailureRule":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         if self.same_step == "skip" and self.do != "restart":
             raise ValueError(
@@ -397,7 +395,7 @@ class Checkpoint(Spec):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Checkpoint:
+    def _whole(self) -> "Checkpoint":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         if self.files is None:
             if self.command is not None or self.outputs is not None or self.signal is not None:
@@ -478,7 +476,7 @@ class SteeredValue(Spec):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> SteeredValue:
+    def _whole(self) -> "SteeredValue":
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if self.value is not None and not is_number and (self.minimum, self.maximum) != (None, None):

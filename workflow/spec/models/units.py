@@ -1,7 +1,5 @@
 """Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are in seconds, bytes and 1."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated, Any

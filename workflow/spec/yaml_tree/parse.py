@@ -17,7 +17,6 @@ import yaml
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.yaml_tree.node import Node, SourcePosition
-from workflow.spec.yaml_tree.syntax_errors import sentence
 
 # Plain YAML scalars by the core schema of YAML 1.2: `on`, `off`, `yes` and `no` are text.
 #
@@ -308,6 +307,8 @@ class _Composer:
         return _refusal(place, message, "remove it, or put the value into quotes if it is text")
 
     def syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
+        from workflow.spec.yaml_tree.syntax_errors import sentence  # most files have none
+
         mark: Any = error.problem_mark  # both parsers always set it
         opened: Any = error.context_mark or mark
         lines = self.text.splitlines()

@@ -16,7 +16,8 @@ from workflow.engines import KEPT_ENGINE
 from workflow.formats.event_names import EVENTS_FILE
 from workflow.formats.kept_state import ORDER_FILE
 from workflow.formats.sides import Side
-from workflow.formats.stage_file import OPEN_TIMEOUT_S, StreamEnd
+from workflow.formats.stage_file import StreamEnd
+from workflow.formats.stage_waits import OPEN_TIMEOUT_S
 from workflow.stage import settings
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
