@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
+from workflow.formats.bp_index import deactivate
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
@@ -132,7 +133,8 @@ class RunLoop:
         self.cpu = CpuSchedule(len(plan.stages))
         self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
-        self.replacements: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
+        # Processes that open a stream in place of a stage that has failed → the stream, their folder.
+        self.replacements: dict[str, tuple[str, Path]] = {}
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -304,6 +306,7 @@ class RunLoop:
         shared = launch is not None and launch.pid is not None
         try:
             self.join_inputs(name)
+            self.end_inputs(name)
             if launch is None:
                 pid = self.processes.start(process)
             else:
@@ -328,6 +331,12 @@ class RunLoop:
             ends = self.plan.stage(name).ends
             join_files(self.run_dir, part.pieces, joined_inputs(ends, self.run_dir, part.pieces))
 
+    def end_inputs(self, name: str) -> None:
+        """Mark as ended what a stage reads whole and one that was left out has written: it would wait for more."""
+        for stream in (self.plan.stream(end.stream) for end in self.plan.stage(name).ends if end.side == "read"):
+            if stream.coupling == "after" and self.state.is_left_out(stream.writer):
+                deactivate(Path(stream.path) / "md.idx")
+
     def restart(self, stages: Sequence[str]) -> None:
         """Start the next attempt of these stages, at the first steps that they have not finished."""
         where, attempt = find_beginning(self.run_dir, self.state, stages), self.state.stages[stages[0]].attempt + 1
@@ -336,6 +345,7 @@ class RunLoop:
         begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends, skipped)
         self.write(begun)
         self.state = apply(self.state, begun)
+        self.end_replacements(stages)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
         for name in [name for name in stages if self.prepare(name, attempt, where.repeated.get(name, {}))]:
             self.start(name)
@@ -367,13 +377,20 @@ class RunLoop:
                 folder.mkdir(exist_ok=True)
                 process = stand_in(self.plan, self.plan.stage(name), stream, folder)
                 self.processes.start(process)
-                self.replacements[process.name] = folder
+                self.replacements[process.name] = stream, folder
+
+    def end_replacements(self, writers: Collection[str]) -> None:
+        """End what opens streams of these stages in place of a reader: their next attempts do not wait for that."""
+        for name, (stream, folder) in self.replacements.items():
+            if self.plan.stream(stream).writer in writers:
+                self.processes.end(name, folder)
 
     def collect_replacements(self, ended: Collection[str]) -> list[str]:
         """Of what has ended, what is no replacement of a reader."""
         found = self.replacements.keys() & set(ended)
         for name in found:
-            self.processes.collect(name, self.replacements.pop(name))
+            _, folder = self.replacements.pop(name)
+            self.processes.collect(name, folder)
         return [name for name in ended if name not in found]
 
     def listen(self) -> None:

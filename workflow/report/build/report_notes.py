@@ -223,13 +223,12 @@ def _larger(streams: list[StreamPart]) -> list[str]:
 
 def make_restarts(records: Records) -> list[RestartPart]:
     """All of them, in order."""
-    begun: dict[tuple[str, ...], list[StagesRestarted]] = {}
-    for event in records.state.attempts:
-        begun.setdefault(tuple(event.stages), []).append(event)
-    found = []
+    begun, found = [*records.state.attempts], []
     for decided in records.state.restarts:
-        of_unit = begun.get(tuple(decided.stages), [])
-        found.append(_part(records, decided, of_unit.pop(0) if of_unit else None))
+        # Some of its stages may have been left out since.
+        its = next((each for each in begun if each.t >= decided.t and {*each.stages} <= {*decided.stages}), None)
+        begun = [each for each in begun if each is not its]
+        found.append(_part(records, decided, its))
     return found
 
 

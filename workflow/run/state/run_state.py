@@ -57,6 +57,7 @@ class EndState:
     closed: float | None = None
     complete: bool = False
     from_spool: bool = False  # of a reading end: its stage was started again, and gets its steps from the spool
+    left_out: bool = False  # of a reading end: its writer was started again without it, and does not wait for it
     trouble: Trouble | None = None
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
@@ -253,6 +254,10 @@ class RunState:
         """Whether nothing more can come from a stage: it has ended, or a node on which it ran was lost."""
         stage = self.stages[name]
         return (stage.exited is not None and stage.status != "restarting") or bool(self.lost_nodes(name))
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether the others go on without a stage, of which nothing runs any more."""
+        return self.stages[name].ignored and not self.stages[name].runs
 
     def lost_nodes(self, name: str) -> list[NodeLost]:
         """The lost nodes on which a stage has ranks."""

@@ -115,7 +115,7 @@ def _is_proven(state: RunState, end: EndState, wait: Wait) -> bool:
 
 def _open_waits(state: RunState, end: EndState) -> list[Wait]:
     """What an open waits for. Not for an end that is being opened, too: the two then connect to each other."""
-    others = [state.writer(end.stream)] if end.side == "read" else state.readers(end.stream)
+    others = [state.writer(end.stream)] if end.side == "read" else _expected(state, end.stream)
     unopened = [other for other in others if other.opening is None and other.offered is None and other.opened is None]
     said = "waits" if end.side == "read" else "waits in open"
     return [Wait(other.stage, f"{said} for {other.stage} to open {end.stream}", rank=0) for other in unopened]
@@ -152,10 +152,15 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
         if writer.offered is None and writer.opened is None and writer.live:
             return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}", rank=0)
         return None
-    late = [reader.stage for reader in state.readers(end.stream) if reader.opened is None]
+    late = [reader.stage for reader in _expected(state, end.stream) if reader.opened is None]
     if is_in_open(state, end) and late:
         return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}", rank=0)
     return None
+
+
+def _expected(state: RunState, stream: str) -> list[EndState]:
+    """The readers for which the writer of a stream waits in open."""
+    return [reader for reader in state.readers(stream) if not reader.left_out]
 
 
 def is_in_open(state: RunState, end: EndState) -> bool:
