@@ -78,6 +78,7 @@ from workflow.run.state.events import (
     StageKilled,
     StagesRestarted,
     StageStarted,
+    StageSuspended,
     StageWorked,
     SteeringRefused,
     StepsDropped,
@@ -102,6 +103,8 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
+# A stage that has made no step for so long may have been stopped by a signal.
+QUIET_S = 1.0
 
 
 class RunLoop:
@@ -140,6 +143,7 @@ class RunLoop:
         self.requests = ControlRequests(run_dir)
         self.steering = KnownRequests(plan)
         self.asked = -math.inf
+        self.suspended_at = -math.inf  # when to look next for stages that are stopped by a signal
         # Streams whose spools keep the newest steps only, and when they are looked at again.
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
@@ -438,6 +442,7 @@ class RunLoop:
         turns = self.followed.next_turns()
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
+        self.look_for_suspended(now)
         self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
             self.drop_steps()
@@ -510,6 +515,18 @@ class RunLoop:
                 self.events.append(StageWorked(now, name))
             if is_sampled:
                 self.events.append(StageCpu(now, name, *(round(value, 6) for value in used)))
+
+    def look_for_suspended(self, now: float) -> None:
+        """Which stages have been stopped by a signal; asked now and then, of those that make no step."""
+        if now < self.suspended_at:
+            return
+        for name in self.state.going:
+            stage, signs = self.state.stages[name], [end.last_sign or 0.0 for end in self.state.ends_of(name)]
+            is_quiet = stage.runs and now - max([stage.started or 0.0, *signs]) >= QUIET_S
+            if (is_quiet and self.processes.is_suspended(name)) != (stage.suspended is not None):
+                self.events.append(StageSuspended(now, name, stage.suspended is None))
+        # Where there are many of them, it is done less often.
+        self.suspended_at = now + max(QUIET_S, LOOK_SHARE * (self.clock.now() - now))
 
     def look_for_strangers(self, now: float) -> None:
         """Who is connected to a writer of a stream and is not of this run."""

@@ -33,6 +33,7 @@ from workflow.run.state.events import (
     StagesRestarted,
     StageStarted,
     StageSteered,
+    StageSuspended,
     StageWorked,
     StepsDropped,
     StopPlanned,
@@ -219,6 +220,8 @@ class _Draft:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
             case StageWorked(stage=stage):
                 self.change_stage(stage, worked=t, silence=None)
+            case StageSuspended(stage=stage, suspended=suspended):
+                self.change_stage(stage, suspended=t if suspended else None)
             case StageCut(stage=stage):
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):

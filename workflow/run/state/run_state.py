@@ -109,6 +109,7 @@ class StageState:
     replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
     worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
+    suspended: float | None = None  # since when it is known that a signal has stopped processes of it
     checkpoint_asked: float | None = None  # when it was last asked for a checkpoint by a signal
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
