@@ -9,9 +9,17 @@ import pytest
 from tests.support.imagined_run import Run, verdict_of
 from tests.support.planner import Planner
 from workflow.plan.plan_model import Placement, Plan
+from workflow.report.build.report_notes import attempts_of
 from workflow.run.attempts import to_attempt
 from workflow.run.lifecycle import wake_at
-from workflow.run.state.events import NodeLost, NodeSilent, StageExited, StreamOpened, StreamTrouble
+from workflow.run.state.events import (
+    NodeLost,
+    NodeSilent,
+    StageExited,
+    StagesRestarted,
+    StreamOpened,
+    StreamTrouble,
+)
 from workflow.run.state.lifecycle_events import RestartDecided, StageFailed, StageIgnored, StopRequested
 from workflow.run.state.reducer import fold
 from workflow.run.verdict.failure_origin import DYING_S
@@ -253,12 +261,15 @@ def test_a_spool_that_loses_its_writer_does_not_stop_the_run_before_that(plan_of
     assert not run.state.ends["field", "keep", "read"].from_spool, "it gets all from the simulation"
 
 
-def test_an_attempt_is_told_apart_in_the_report_from_what_was_decided(plan_of: Planner) -> None:
-    """A stage is left out between the decision and the start."""
+def test_a_restart_is_decided_for_more_stages_than_are_started_in_the_end(plan_of: Planner) -> None:
     run = opened(Run(plan_for(plan_of)), "sim", "field-spool", "work", "keep", "look")
     decided = RestartDecided(2.0, "work", ["work", "keep", "look"], "failed", 4, 5.0, False, 4)
     state = fold(run.state, [decided, StageFailed(3.0, "work", "was not started"), StageIgnored(3.0, "work")])
     (left,) = state.restarting
     assert (left.stages, left.skips) == (["keep", "look"], None)
-    state = fold(state, [StageIgnored(3.0, "keep"), StageIgnored(3.0, "look")])
+    begun = StagesRestarted(5.0, ["keep", "look"], 2, 4)
+    second = RestartDecided(6.0, "keep", ["keep", "look"], "failed", 5, 6.0)
+    state = fold(state, [begun, second])
+    assert attempts_of(state) == [(decided, begun), (second, None)]
+    state = fold(state, [StageIgnored(7.0, "keep"), StageIgnored(7.0, "look")])
     assert state.restarting == ()
