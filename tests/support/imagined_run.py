@@ -55,6 +55,7 @@ class Run:
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.replaced: list[tuple[str, tuple[str, ...]]] = []
+        self.begun: dict[str, int] = {}  # stage → how many had been replaced when its present attempt began
         self.t = 0.0
         self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s, proves=proves))
         if job:
@@ -101,6 +102,7 @@ class Run:
         """As the supervisor does: at the first step that one of them has not finished."""
         first = min(end.steps for name in stages for end in self.state.ends_of(name))
         self.feed(StagesRestarted(self.t, list(stages), self.state.stages[stages[0]].attempt + 1, first))
+        self.begun |= dict.fromkeys(stages, len(self.replaced))
         for name in stages:
             self.started.append(name)
             self.feed(StageStarted(self.t, name, 100 + len(self.started)))

@@ -58,6 +58,8 @@ WORDS: list[tuple[Event, str]] = [
         seen.StageKilled(T, "md", node_kills=0),
         "md: was killed: not for lack of memory; the sender of the signal is not known",
     ),
+    (seen.StageSuspended(T, "md", True), "md: has been stopped by a signal (SIGSTOP)"),
+    (seen.StageSuspended(T, "md", False), "md: has been continued"),
     (seen.NodeSeen(T, 0, "n1"), "node n1 reports"),
     (seen.NodeSilent(T, 0, "n1"), "node n1 is silent"),
     (

@@ -12,6 +12,7 @@ from workflow.run.state.events import (
     RunStarted,
     StageExited,
     StageStarted,
+    StageSuspended,
     StrangeReader,
     StreamClosed,
     StreamOffered,
@@ -105,6 +106,26 @@ def test_analysis_that_took_a_step_and_has_not_written_it_computes() -> None:
     assert waits_for(state, "saxs") is None
     text = "keep waits for step 4 of pattern (queue 0/2); saxs has been computing for 10 s since step 4 of atoms"
     assert diagnose(state, "keep", 16) == ("saxs", text)
+
+
+def amid_a_step(*events: Event, way: Way = "sst") -> tuple[str, str]:
+    """saxs has been given a step that it has not finished."""
+    steps = [at(2, "atoms", "md", 2), at(2, "atoms", "saxs", 1), at(2, "pattern", "saxs", 1)]
+    return diagnose(moment(*opened(), *steps, *events, way=way), "saxs", 20)
+
+
+def test_a_reader_whose_writer_is_stopped_may_wait_for_the_data_of_its_step() -> None:
+    """They are fetched from the memory of the writer."""
+    assert amid_a_step() == ("saxs", "saxs has been computing for 18 s since step 1 of atoms")
+    stopped = StageSuspended(3, "md", True)
+    said = "md has been stopped by a signal (SIGSTOP) and not continued for 17 s"
+    assert amid_a_step(stopped) == ("md", f"saxs may wait for data of atoms from md; {said}")
+    full = [at(4, "atoms", "md", 3), StreamWaiting(4, "atoms", "md", "write", 3, True)]
+    assert amid_a_step(*full, stopped)[0] == "md", "it would not go on if its reader took a step"
+    assert amid_a_step(stopped, way="live")[0] == "saxs", "of a file nobody fetches anything from its writer"
+    assert amid_a_step(stopped, StageSuspended(4, "md", False))[0] == "saxs", "it goes on"
+    assert amid_a_step(stopped, StageSuspended(4, "saxs", True))[0] == "saxs", "it is stopped itself"
+    assert amid_a_step(stopped, StageExited(4, "md", None, 9))[0] == "saxs", "nothing comes from one that has ended"
 
 
 def test_analysis_that_writes_seldom_waits_for_its_input() -> None:

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from workflow.formats.absent_readers import absent_file
 from workflow.formats.bp_index import read_index
 from workflow.formats.kept_state import STATE_DIR, whole_states
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.plan.programs.config_files import config_files
-from workflow.plan.streams.end_plans import end_of_spool
+from workflow.plan.streams.end_plans import end_awaiting, end_of_spool
 from workflow.replace_file import replace_file
 from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, Positions, find_positions
@@ -136,6 +137,9 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
         if now.from_spool and now.steps < state.spool_first.get(planned.stream, 0):
             raise ValueError(f"step {now.steps} of {planned.stream} is not in its spool any more")
         end = end_of_spool(plan, planned) if now.from_spool else planned
+        readers = state.readers(end.stream) if end.side == "write" else []
+        if any(reader.left_out for reader in readers):
+            end = end_awaiting(end, sum(not reader.left_out for reader in readers))
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}
@@ -167,6 +171,8 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     # A killed writer leaves its contact file, by which readers would try to reach it.
     for end in stage.ends:
         if end.side == "write" and (suffix := end.traits.contact_suffix):
-            with contextlib.suppress(FileNotFoundError):
-                Path(end.path + suffix).unlink()
+            contact = Path(end.path + suffix)
+            for left in (contact, absent_file(contact)):  # it waits for none of those that did not come before
+                with contextlib.suppress(FileNotFoundError):
+                    left.unlink()
     return folder

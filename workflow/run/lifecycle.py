@@ -51,11 +51,13 @@ from workflow.run.verdict.failed_stages import (
     can_be_ended,
     can_do_without,
     failing_since,
+    lost_input,
+    lost_text,
     may_be_ignored,
     tolerated_failures,
 )
 from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
-from workflow.run.verdict.failure_origin import blame, evidence_s
+from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
 from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, opening_stages
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
@@ -99,6 +101,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
                 check(decisions)
         if decisions.state.failed:
             _end_tolerated_failures(decisions)
+            _end_orphans(decisions)
             _stop_after_failure(decisions)
         if decisions.state.restarting:
             _start_again(decisions)
@@ -116,6 +119,8 @@ def wake_at(state: RunState) -> float | None:
     failing = failing_since(state)
     due = [] if failing is None else [failing + evidence_s(state)]
     due += [restarts_at(state, each) for each in state.restarting]
+    settled = (settled_at(state, name) for name in tolerated_failures(state))
+    due += [t for t in settled if t is not None and t > state.t]
     # What has failed is decided first.
     due += [] if failing is not None or (asks := next_request(state)) is None else [asks]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
@@ -281,10 +286,33 @@ def _start_waiting(decisions: Decisions) -> None:
             continue  # others may have waited for these
         if not ready or _refuse_lost(decisions, ready):
             return
+        _leave_out_orphans(decisions, ready)
         for name in ready:
-            if decisions.state.stages[name].status == "waiting":  # else it is ignored, because of its node
+            if decisions.state.stages[name].status == "waiting":  # else it is ignored, because of a node
                 decisions.state = with_stage(decisions.state, name, status="starting")
                 decisions.actions.append(StartStage(name))
+
+
+def _leave_out_orphans(decisions: Decisions, names: Sequence[str]) -> None:
+    """Leave out those of these stages to which nothing would come: what they read is sent by one that is left out."""
+    left = [name for name in names if not decisions.state.stages[name].ignored]
+    while lost := {name: writer for name in left if (writer := lost_input(decisions.state, name))}:
+        for name, writer in lost.items():
+            decisions.decide(StageFailed(decisions.t, name, f"was not started: {lost_text(writer)}"))
+            _leave_out(decisions, name, "")
+        left = [name for name in left if name not in lost]
+
+
+def _end_orphans(decisions: Decisions) -> None:
+    """End the stages that wait for one that is left out, in open or for a step of its file."""
+    state = decisions.state
+    ignored = {name for name in state.failed if state.stages[name].ignored}
+    readers = [each for stream in state.plan.streams if stream.writer in ignored for each in stream.readers]
+    for name in dict.fromkeys(readers):
+        stage = state.stages[name]
+        if stage.runs and stage.status in ("starting", "running") and (writer := lost_input(state, name)):
+            decisions.decide(StageFailed(decisions.t, name, f"was ended: {lost_text(writer)}"))
+            decisions.actions.append(SignalStages((name,), signal.SIGTERM))
 
 
 def _has_ended(stage: StageState) -> bool:
@@ -429,7 +457,7 @@ def _check_end(decisions: Decisions) -> None:
 def _check_spools(decisions: Decisions) -> None:
     """Stop the run when a spool has failed from which a stage reads: no more steps would come, and nobody would say
     so."""
-    if decisions.state.failed and (broken := broken_spool(decisions.state)) is not None:
+    if decisions.state.failed and (broken := broken_spool(decisions.state, decisions.t)) is not None:
         spool, reader = broken
         reason = f"{spool} {decisions.state.stages[spool].reason}, and {reader} reads its steps from there"
         decisions.decide(StopRequested(decisions.t, reason, spool))
@@ -440,6 +468,9 @@ def _end_tolerated_failures(decisions: Decisions) -> None:
     those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
     for name in tolerated_failures(decisions.state):
         stage = decisions.state.stages[name]
+        settled = settled_at(decisions.state, name)
+        if not stage.runs and (settled is None or decisions.t < settled):
+            continue
         if not stage.ignored and not stage.runs:  # what it wrote until then counts
             _ignore(decisions, name)
         stage = decisions.state.stages[name]
@@ -519,13 +550,15 @@ def _start_again(decisions: Decisions) -> None:
     """Start what has failed again, when all that was joined to it has ended."""
     if _fails_or_stops(decisions.state):
         return
-    due = due_restarts(decisions.state, decisions.t)
+    planned = [name for restart in due_restarts(decisions.state, decisions.t) for name in restart.stages]
     # The node may have been lost since their processes ended.
-    if not _refuse_lost(decisions, [name for restart in due for name in restart.stages]):
-        left = [each for each in due if not any(decisions.state.stages[name].ignored for name in each.stages)]
-        decisions.actions += [RestartStages(tuple(restart.stages)) for restart in left]
-        if len(left) < len(due):
-            _start_waiting(decisions)
+    if _refuse_lost(decisions, planned):
+        return
+    _leave_out_orphans(decisions, planned)
+    due = due_restarts(decisions.state, decisions.t)
+    decisions.actions += [RestartStages(tuple(restart.stages)) for restart in due]
+    if any(decisions.state.stages[name].ignored for name in planned):
+        _start_waiting(decisions)
 
 
 def _unopened(state: RunState, name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
+from workflow.formats.bp_index import deactivate
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
@@ -77,6 +78,7 @@ from workflow.run.state.events import (
     StageKilled,
     StagesRestarted,
     StageStarted,
+    StageSuspended,
     StageWorked,
     SteeringRefused,
     StepsDropped,
@@ -101,6 +103,8 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
+# A stage that has made no step for so long may have been stopped by a signal.
+QUIET_S = 1.0
 
 
 class RunLoop:
@@ -132,12 +136,14 @@ class RunLoop:
         self.cpu = CpuSchedule(len(plan.stages))
         self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
-        self.replacements: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
+        # Processes that open a stream in place of a stage that has failed → the stream, their folder.
+        self.replacements: dict[str, tuple[str, Path]] = {}
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
         self.steering = KnownRequests(plan)
         self.asked = -math.inf
+        self.suspended_at = -math.inf  # when to look next for stages that are stopped by a signal
         # Streams whose spools keep the newest steps only, and when they are looked at again.
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
@@ -304,6 +310,7 @@ class RunLoop:
         shared = launch is not None and launch.pid is not None
         try:
             self.join_inputs(name)
+            self.end_inputs(name)
             if launch is None:
                 pid = self.processes.start(process)
             else:
@@ -328,6 +335,12 @@ class RunLoop:
             ends = self.plan.stage(name).ends
             join_files(self.run_dir, part.pieces, joined_inputs(ends, self.run_dir, part.pieces))
 
+    def end_inputs(self, name: str) -> None:
+        """Mark as ended what a stage reads whole and one that was left out has written: it would wait for more."""
+        for stream in (self.plan.stream(end.stream) for end in self.plan.stage(name).ends if end.side == "read"):
+            if stream.coupling == "after" and self.state.is_left_out(stream.writer):
+                deactivate(Path(stream.path) / "md.idx")
+
     def restart(self, stages: Sequence[str]) -> None:
         """Start the next attempt of these stages, at the first steps that they have not finished."""
         where, attempt = find_beginning(self.run_dir, self.state, stages), self.state.stages[stages[0]].attempt + 1
@@ -336,6 +349,7 @@ class RunLoop:
         begun = StagesRestarted(self.clock.now(), list(stages), attempt, where.first_step, ends, skipped)
         self.write(begun)
         self.state = apply(self.state, begun)
+        self.end_replacements(stages)
         # All are prepared before one starts: a contact file of the last attempt would lead its readers astray.
         for name in [name for name in stages if self.prepare(name, attempt, where.repeated.get(name, {}))]:
             self.start(name)
@@ -367,13 +381,20 @@ class RunLoop:
                 folder.mkdir(exist_ok=True)
                 process = stand_in(self.plan, self.plan.stage(name), stream, folder)
                 self.processes.start(process)
-                self.replacements[process.name] = folder
+                self.replacements[process.name] = stream, folder
+
+    def end_replacements(self, writers: Collection[str]) -> None:
+        """End what opens streams of these stages in place of a reader: their next attempts do not wait for that."""
+        for name, (stream, folder) in self.replacements.items():
+            if self.plan.stream(stream).writer in writers:
+                self.processes.end(name, folder)
 
     def collect_replacements(self, ended: Collection[str]) -> list[str]:
         """Of what has ended, what is no replacement of a reader."""
         found = self.replacements.keys() & set(ended)
         for name in found:
-            self.processes.collect(name, self.replacements.pop(name))
+            _, folder = self.replacements.pop(name)
+            self.processes.collect(name, folder)
         return [name for name in ended if name not in found]
 
     def listen(self) -> None:
@@ -421,6 +442,7 @@ class RunLoop:
         turns = self.followed.next_turns()
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
+        self.look_for_suspended(now)
         self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
             self.drop_steps()
@@ -493,6 +515,18 @@ class RunLoop:
                 self.events.append(StageWorked(now, name))
             if is_sampled:
                 self.events.append(StageCpu(now, name, *(round(value, 6) for value in used)))
+
+    def look_for_suspended(self, now: float) -> None:
+        """Which stages have been stopped by a signal; asked now and then, of those that make no step."""
+        if now < self.suspended_at:
+            return
+        for name in self.state.going:
+            stage, signs = self.state.stages[name], [end.last_sign or 0.0 for end in self.state.ends_of(name)]
+            is_quiet = stage.runs and now - max([stage.started or 0.0, *signs]) >= QUIET_S
+            if (is_quiet and self.processes.is_suspended(name)) != (stage.suspended is not None):
+                self.events.append(StageSuspended(now, name, stage.suspended is None))
+        # Where there are many of them, it is done less often.
+        self.suspended_at = now + max(QUIET_S, LOOK_SHARE * (self.clock.now() - now))
 
     def look_for_strangers(self, now: float) -> None:
         """Who is connected to a writer of a stream and is not of this run."""

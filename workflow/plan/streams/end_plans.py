@@ -45,6 +45,8 @@ SILENCE_LIMIT_S = 60.0
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
 POLL_S = 0.1
+# For how many readers a writer waits in open.
+_AWAITED = "RendezvousReaderCount"
 
 
 class StreamDecisions(NamedTuple):
@@ -216,7 +218,7 @@ def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
     readers = ", ".join(port.stage for port in stream.readers)
     count = len(stream.readers)
     why = f"read by {plural(count, 'stage')} ({readers}): the writer waits in open for all of them"
-    return {"RendezvousReaderCount": (str(count), why), **queue_parameters(stream, origins)}
+    return {_AWAITED: (str(count), why), **queue_parameters(stream, origins)}
 
 
 def _reader(engine: Engine, deadlines: Deadlines, pause_s: float) -> EngineSettings:
@@ -311,6 +313,13 @@ def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: N
     end = "write" if port.side == "write" else f"read.{port.stage}"
     for key in sorted(settings):
         notes.why(f"streams.{name}.{end}.{key}", settings[key][1])
+
+
+def end_awaiting(end: EndPlan, readers: int) -> EndPlan:
+    """The writing end of a live stream, as it waits in open for so many readers only."""
+    if _AWAITED not in end.parameters:
+        return end
+    return end.model_copy(update={"parameters": {**end.parameters, _AWAITED: str(readers)}})
 
 
 def end_of_spool(plan: Plan, end: EndPlan) -> EndPlan:

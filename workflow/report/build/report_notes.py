@@ -14,6 +14,7 @@ from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, SpoolGrows, StagesRestarted, StrangeReader
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
+from workflow.run.state.run_state import RunState
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 from workflow.spec.suggest import listing
@@ -223,13 +224,19 @@ def _larger(streams: list[StreamPart]) -> list[str]:
 
 def make_restarts(records: Records) -> list[RestartPart]:
     """All of them, in order."""
-    begun: dict[tuple[str, ...], list[StagesRestarted]] = {}
-    for event in records.state.attempts:
-        begun.setdefault(tuple(event.stages), []).append(event)
-    found = []
-    for decided in records.state.restarts:
-        of_unit = begun.get(tuple(decided.stages), [])
-        found.append(_part(records, decided, of_unit.pop(0) if of_unit else None))
+    return [_part(records, decided, begun) for decided, begun in attempts_of(records.state)]
+
+
+def attempts_of(state: RunState) -> list[tuple[RestartDecided, StagesRestarted | None]]:
+    """Each restart that was decided, with the attempt that has followed; None: none has.
+
+    Of one attempt some of the stages may have been left out after the decision.
+    """
+    left, found = [*state.attempts], []
+    for decided in state.restarts:
+        its = next((each for each in left if each.t >= decided.t and {*each.stages} <= {*decided.stages}), None)
+        left = [each for each in left if each is not its]
+        found.append((decided, its))
     return found
 
 

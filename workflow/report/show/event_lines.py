@@ -34,6 +34,7 @@ from workflow.run.state.events import (
     StagesRestarted,
     StageStarted,
     StageSteered,
+    StageSuspended,
     SteeringAsked,
     SteeringRefused,
     StepsDropped,
@@ -232,6 +233,9 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case StageExited():
             how = f"ended with exit code {event.code}" if event.signal is None else signal_text(event.signal)
             return f"{event.stage}: {how}" + (f": {event.note}" if event.note else "")
+        case StageSuspended():
+            what = "has been stopped by a signal (SIGSTOP)" if event.suspended else "has been continued"
+            return f"{event.stage}: {what}"
         case StageKilled():
             return f"{event.stage}: was killed{kill_cause(event)}"
         case RanksEnded():

@@ -79,6 +79,11 @@ def cpu_use(pids: Iterable[int]) -> CpuUse | None:
     return CpuUse(ticks / os.sysconf("SC_CLK_TCK"), delays_ns / 1e9) if found else None
 
 
+def is_suspended(pids: Iterable[int]) -> bool:
+    """Whether a signal has stopped one of these processes, and none has continued it."""
+    return any(stat_fields(_read(pid, "stat"))[:1] == [b"T"] for pid in pids)
+
+
 @dataclass
 class CpuSchedule:
     """When to sample the CPU time of each of `stages` stages: at intervals that grow with its time."""

@@ -25,7 +25,7 @@ from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids, wait_for_ranks
 from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
-from workflow.run.processes.process_tree import CpuUse, cpu_use, descendants, has_children, living_ranks
+from workflow.run.processes.process_tree import CpuUse, cpu_use, descendants, has_children, is_suspended, living_ranks
 from workflow.run.state.events import RanksEnded
 
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
@@ -278,6 +278,11 @@ class StageProcesses:
         other nodes, or it shares its launch line with others."""
         pids = self.pids_here(name)
         return cpu_use(pids) if pids else None
+
+    def is_suspended(self, name: str) -> bool:
+        """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
+        says."""
+        return is_suspended(self.pids_here(name))
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):

@@ -158,6 +158,14 @@ class StageWorked(Event):
 
 
 @dataclass(frozen=True)
+class StageSuspended(Event):
+    """A signal (SIGSTOP) has stopped processes of a stage, or they go on again. Looked for where no step is made."""
+
+    stage: str
+    suspended: bool
+
+
+@dataclass(frozen=True)
 class StreamOpening(Event):
     """A program that uses `workflow.stage` begins to open a stream: from now on its own records report on this end."""
 

@@ -33,6 +33,7 @@ from workflow.run.state.events import (
     StagesRestarted,
     StageStarted,
     StageSteered,
+    StageSuspended,
     StageWorked,
     StepsDropped,
     StopPlanned,
@@ -220,6 +221,8 @@ class _Draft:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
             case StageWorked(stage=stage):
                 self.change_stage(stage, worked=t, silence=None)
+            case StageSuspended(stage=stage, suspended=suspended):
+                self.change_stage(stage, suspended=t if suspended else None)
             case StageCut(stage=stage):
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
@@ -248,8 +251,9 @@ class _Draft:
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
             case StageIgnored(stage=stage):
-                # It may have been about to be started again.
-                self._changes["restarting"] = tuple(each for each in self.get("restarting") if stage not in each.stages)
+                # It may have been about to be started again: the others are, without it.
+                left = (_without(each, stage) for each in self.get("restarting"))
+                self._changes["restarting"] = tuple(each for each in left if each.stages)
                 self.change_stage(stage, ignored=True)
             case StageUnneeded(stage=stage):
                 self.change_stage(stage, status="unneeded")
@@ -300,7 +304,15 @@ class _Draft:
             )
             self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
             self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)
+        self._leave_out_others(name, event.stages)
         self._check_soon()
+
+    def _leave_out_others(self, writer: str, together: Sequence[str]) -> None:
+        """Note which readers of a stage that is started again do not come: they are ignored."""
+        for stream in self._before.plan.streams:
+            for reader in stream.readers if stream.writer == writer and stream.traits.in_memory else ():
+                if reader not in together:
+                    self._change_end((stream.name, reader, "read"), left_out=True)
 
     def _is_late(self, stream: StreamPlan, reader: EndState, together: Sequence[str]) -> bool:
         """Whether a reader that is started again comes too late for a live stream, and reads its spool: the writer goes
@@ -417,6 +429,14 @@ class _Draft:
                     self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
                     self._put(_changed(other, {"next_written": t}))
+
+
+def _without(decided: RestartDecided, stage: str) -> RestartDecided:
+    """A restart without one of its stages."""
+    if stage not in decided.stages:
+        return decided
+    skips = None if decided.stage == stage else decided.skips
+    return replace(decided, stages=[each for each in decided.stages if each != stage], skips=skips)
 
 
 def _changed(end: EndState, changes: dict[str, Any]) -> EndState:

@@ -59,6 +59,7 @@ class EndState:
     closed: float | None = None
     complete: bool = False
     from_spool: bool = False  # of a reading end: its stage was started again, and gets its steps from the spool
+    left_out: bool = False  # of a reading end: its writer was started again without it, and does not wait for it
     trouble: Trouble | None = None
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
@@ -110,6 +111,7 @@ class StageState:
     replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
     worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
+    suspended: float | None = None  # since when it is known that a signal has stopped processes of it
     checkpoint_asked: float | None = None  # when it was last asked for a checkpoint by a signal
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
@@ -260,6 +262,10 @@ class RunState:
         """Whether nothing more can come from a stage: it has ended, or a node on which it ran was lost."""
         stage = self.stages[name]
         return (stage.exited is not None and stage.status != "restarting") or bool(self.lost_nodes(name))
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether the others go on without a stage, of which nothing runs any more."""
+        return self.stages[name].ignored and not self.stages[name].runs
 
     def lost_nodes(self, name: str) -> list[NodeLost]:
         """The lost nodes on which a stage has ranks."""

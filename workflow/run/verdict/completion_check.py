@@ -90,7 +90,8 @@ def _miscount(state: RunState, end: EndState) -> str | None:
     writer, queue = state.writer(end.stream), state.plan.stream(end.stream).queue
     if not writer.counted:
         return ""
-    ended = writer.closed is not None
+    # What there is of one that is left out is all.
+    ended = writer.closed is not None or state.is_left_out(writer.stage)
     if ended and end.steps > writer.steps:
         return f"read {_steps(end.steps)} of {end.stream}, of which {writer.stage} wrote only {writer.steps}"
     if queue is not None and queue.when_full == "discard":

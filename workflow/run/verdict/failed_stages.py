@@ -110,5 +110,34 @@ def awaited_streams(state: RunState, name: str) -> list[str]:
     return [
         end.stream for end in state.ends_of(name)
         if end.side == "read" and end.opened is None and state.plan.stream(end.stream).traits.queued
-        and not state.is_gone(state.plan.stream(end.stream).writer)
+        and _awaits(state, end)
     ]  # fmt: skip
+
+
+def _awaits(state: RunState, end: EndState) -> bool:
+    """Whether the writer of a stream waits for this reader: its next attempt is told how many readers come."""
+    writer = state.plan.stream(end.stream).writer
+    return not (end.left_out or state.is_gone(writer) or state.stages[writer].status == "restarting")
+
+
+def lost_input(state: RunState, name: str) -> str:
+    """The stage that is left out for good from which nothing more comes to this one; "" where there is none.
+
+    A live stream that is open breaks off, which the reader notices by itself. What there is of one that is kept is read
+    to its end first.
+    """
+    for end in state.ends_of(name):
+        stream = state.plan.stream(end.stream)
+        if end.side == "write" or stream.coupling != "live" or end.closed is not None:
+            continue
+        writer = state.writer(stream.name)
+        is_kept = stream.is_kept or (stream.spool and writer.opened is not None)
+        has_all = end.steps >= writer.steps if is_kept else end.opened is None
+        if has_all and state.is_left_out(writer.stage) and not does_without_writer(state, end):
+            return writer.stage
+    return ""
+
+
+def lost_text(writer: str) -> str:
+    """Why a stage is not started that would read from this one."""
+    return f"{writer}, from which it reads, was left out"

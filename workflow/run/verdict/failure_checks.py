@@ -14,6 +14,7 @@ from workflow.run.state.events import Event, StreamTransport, StreamTrouble, Tra
 from workflow.run.state.lifecycle_events import Deadline
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
+from workflow.run.verdict.failed_stages import others_go_on
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
@@ -62,6 +63,8 @@ def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
     # In the plan's order: stages that time out at the same time are found in any order.
     for end in [state.ends[key] for key in state.ends if key in state.timeouts] if state.timeouts else []:
         stage, chain = diagnose(state, end.stage, t)
+        if stage == end.stage and others_go_on(state, stage):
+            continue  # it ends for that
         if state.stages[stage].runs or state.stages[state.writer(end.stream).stage].runs:
             deadline: Deadline = "start" if end.opened is None else "step"
             return RunFailure(stage, f"{end.trouble_text}: {chain}", deadline, reported=True)

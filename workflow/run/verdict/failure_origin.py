@@ -6,13 +6,14 @@ needs a while to report the death of its ranks. So a failed reader is not blamed
 
 from __future__ import annotations
 
+import math
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.run.state.node_loss import NODE_LOST_S
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
-from workflow.run.verdict.failed_stages import tolerated_failures
+from workflow.run.verdict.failed_stages import failing_since, tolerated_failures
 
 # A writer whose ranks are gone, or that its reader has lost, will end: its launcher, or the program on its way out,
 # needs no longer than this. After that the reader is blamed.
@@ -62,7 +63,22 @@ def lost_writers(state: RunState, name: str) -> list[str]:
 
 def evidence_s(state: RunState) -> float:
     """How long after the first failure to wait for what may have caused it; 0 when it is settled who is to blame."""
-    culprit = state.stages[blame(state)]
+    return _evidence_s(state, blame(state))
+
+
+def settled_at(state: RunState, name: str) -> float | None:
+    """When it is certain that a stage has failed by itself without which the others go on (Unix s).
+
+    Until then it may have lost its writer, with which it is started again. None: that depends on what has failed.
+    """
+    stage = state.stages[name]
+    if stage.ignored or not state.plan.may_restart(name):
+        return -math.inf
+    return None if failing_since(state) is not None else (stage.failed or 0.0) + _evidence_s(state, name)
+
+
+def _evidence_s(state: RunState, failed: str) -> float:
+    culprit = state.stages[failed]
     # No stage is killed by SIGKILL because its writer has died.
     if state.interrupted or culprit.signal == signal.SIGKILL or is_outer(culprit):
         return 0.0

@@ -7,13 +7,15 @@ outside is not: nothing says that the step has to do with it.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 from workflow.formatting import duration, plural
 from workflow.launch.rank_ends import EndCause
-from workflow.plan.plan_model import RestartPlan
 from workflow.run.state.lifecycle_events import RestartDecided
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.end_causes import first_end
+from workflow.run.verdict.failed_stages import lost_input, lost_text
+from workflow.run.verdict.failure_origin import settled_at
 from workflow.run.verdict.spare_nodes import ENDED_THERE_S
 
 # The scheduler is ending more than the stage: a next attempt would end in the same way.
@@ -26,23 +28,28 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     rule = state.plan.stage(culprit).restart
     if rule is None:
         return ""
-    spools = {state.plan.stream(end.stream).spool for name in rule.stages for end in state.plan.stage(name).ends}
-    if gone := [name for name in state.failed if name in spools and name not in rule.stages]:
+    unit = _still_there(state, rule.stages)
+    streams = [state.plan.stream(end.stream) for name in unit for end in state.plan.stage(name).ends]
+    # A writer that is started again with them sends the steps itself.
+    spools = {stream.spool for stream in streams if stream.writer not in unit}
+    if gone := [name for name in state.failed if name in spools and name not in unit]:
         return f"{gone[0]}, which kept its steps, has failed"
+    if writer := lost_input(state, culprit):
+        return lost_text(writer)
     # Those that are started again by themselves are next.
-    others = [name for name in state.failed if name not in rule.stages and not state.plan.stage(name).optional]
-    if others := [name for name in others if not _is_apart(state, name, rule)]:
+    others = [name for name in state.failed if name not in unit and not state.plan.stage(name).optional]
+    if others := [name for name in others if not _is_apart(state, name, unit)]:
         return f"{others[0]} has failed, too"
     if begun := [
-        each.name
-        for each in state.plan.stages
-        if {*each.starts_after} & {*rule.stages} and state.stages[each.name].started
+        each.name for each in state.plan.stages if {*each.starts_after} & {*unit} and state.stages[each.name].started
     ]:
         return f"{begun[0]} reads what it has written, and has begun"
     reason, step = state.stages[culprit].reason, current_step(state, culprit)
-    before = [each for each in state.restarts if each.stages == rule.stages or each.stage == culprit]
+    before = [
+        each for each in state.restarts if each.stage == culprit or _still_there(state, each.stages) == unit
+    ]  # fmt: skip
     counted = [each for each in before if rule.within_s is None or t - each.t <= rule.within_s]
-    lost = [node for name in rule.stages for node in state.lost_under(name)]
+    lost = [node for name in unit for node in state.lost_under(name)]
     if not lost and (why := _ended_by_scheduler(state, culprit)):
         return why
     outside = state.stages[culprit].signal in _FROM_OUTSIDE or bool(lost)
@@ -61,18 +68,23 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
         more = f"`--set stages.{culprit}.on_failure.times={2 * rule.times}` allows more"
         return f"{text}; each step that it skips takes two of them: {more}"
     # What is about to be started again, and shares stages with these, is started with them, and once.
-    pending = [each for each in state.restarting if {*each.stages} & {*rule.stages}]
-    begun_with = {*rule.stages, *(name for each in pending for name in each.stages)}
+    pending = [each for each in state.restarting if {*each.stages} & {*unit}]
+    begun_with = {*unit, *(name for each in pending for name in each.stages)}
     stages = [stage.name for stage in state.plan.stages if stage.name in begun_with]
     times = [each.at for each in pending] + [node.silent_since + ENDED_THERE_S for node in lost]
     at = max([t if not before else t + rule.backoff_s, *times])
     return RestartDecided(t, culprit, stages, reason, step, at, outside, skips)
 
 
-def _is_apart(state: RunState, name: str, rule: RestartPlan) -> bool:
-    """Whether a stage that has failed, too, has a restart of its own that has nothing to do with this one."""
+def _still_there(state: RunState, stages: Sequence[str]) -> list[str]:
+    """Those of these stages that are not left out for good."""
+    return [name for name in stages if not state.stages[name].ignored]
+
+
+def _is_apart(state: RunState, name: str, unit: Sequence[str]) -> bool:
+    """Whether a stage that has failed, too, has a restart of its own that has nothing to do with these stages."""
     own = state.plan.stage(name).restart
-    return own is not None and not {*own.stages} & {*rule.stages}
+    return own is not None and not {*own.stages} & {*unit}
 
 
 def _ended_by_scheduler(state: RunState, name: str) -> str:
@@ -100,7 +112,7 @@ def skipped_steps(state: RunState) -> list[tuple[str, int, str]]:
     """(stage, step, why) for each step that a stage skips. Of those of earlier parts of the run nobody knows why."""
     reasons = {}
     for number, each in enumerate(state.restarts):
-        before = next((one for one in reversed(state.restarts[:number]) if one.stages == each.stages), None)
+        before = next((one for one in reversed(state.restarts[:number]) if one.stage == each.stage), None)
         if each.skips is not None and before is not None:
             reasons[each.stage, each.skips] = _both(each.reason, before)
     return [
@@ -139,10 +151,10 @@ def restarts_at(state: RunState, decided: RestartDecided) -> float:
     return max([decided.at, *(node.silent_since + ENDED_THERE_S for node in lost)])
 
 
-def broken_spool(state: RunState) -> tuple[str, str] | None:
-    """(spool, reader) where a spool has failed and a stage that was started again reads from it."""
+def broken_spool(state: RunState, t: float) -> tuple[str, str] | None:
+    """(spool, reader) where a spool has failed, by itself, and a stage that was started again reads from it."""
     for stream in state.plan.streams:
-        if stream.spool in state.failed:
+        if stream.spool in state.failed and (settled := settled_at(state, stream.spool)) is not None and t >= settled:
             for end in state.readers(stream.name):
                 if end.from_spool and end.closed is None:
                     return stream.spool, end.stage

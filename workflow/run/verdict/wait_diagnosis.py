@@ -83,11 +83,28 @@ def _neglect(state: RunState, name: str) -> str:
 
 
 def waits_of(state: RunState, name: str) -> tuple[Wait, ...]:
-    """What a stage waits for: as its program reports it, or else as far as it can be inferred."""
+    """What a stage waits for: as its program reports it, or else as far as it can be inferred.
+
+    One that is stopped by a signal does not go on whatever the others do.
+    """
+    if state.stages[name].suspended is not None:
+        return ()
     if reported := tuple(_reported_waits(state, name, state.t)):
         return reported
-    wait = waits_for(state, name)
+    wait = waits_for(state, name) or _data_wait(state, name)
     return () if wait is None else (wait,)
+
+
+def _data_wait(state: RunState, name: str) -> Wait | None:
+    """That a stage has a step and cannot get its data: its writer, from whose memory they are fetched, is stopped."""
+    stage = state.stages[name]
+    for end in state.ends_of(name) if stage.runs else ():
+        is_open = end.side == "read" and end.opened is not None and end.closed is None and not end.from_spool
+        if is_open and state.plan.stream(end.stream).traits.over_network:
+            writer = state.writer(end.stream)
+            if state.stages[writer.stage].runs and state.stages[writer.stage].suspended is not None:
+                return Wait(writer.stage, f"may wait for data of {end.stream} from {writer.stage}")
+    return None
 
 
 def _reported_waits(state: RunState, name: str, before: float) -> Iterator[Wait]:
@@ -115,7 +132,7 @@ def _is_proven(state: RunState, end: EndState, wait: Wait) -> bool:
 
 def _open_waits(state: RunState, end: EndState) -> list[Wait]:
     """What an open waits for. Not for an end that is being opened, too: the two then connect to each other."""
-    others = [state.writer(end.stream)] if end.side == "read" else state.readers(end.stream)
+    others = [state.writer(end.stream)] if end.side == "read" else _expected(state, end.stream)
     unopened = [other for other in others if other.opening is None and other.offered is None and other.opened is None]
     said = "waits" if end.side == "read" else "waits in open"
     return [Wait(other.stage, f"{said} for {other.stage} to open {end.stream}", rank=0) for other in unopened]
@@ -152,10 +169,15 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
         if writer.offered is None and writer.opened is None and writer.live:
             return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}", rank=0)
         return None
-    late = [reader.stage for reader in state.readers(end.stream) if reader.opened is None]
+    late = [reader.stage for reader in _expected(state, end.stream) if reader.opened is None]
     if is_in_open(state, end) and late:
         return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}", rank=0)
     return None
+
+
+def _expected(state: RunState, stream: str) -> list[EndState]:
+    """The readers for which the writer of a stream waits in open."""
+    return [reader for reader in state.readers(stream) if not reader.left_out]
 
 
 def is_in_open(state: RunState, end: EndState) -> bool:
@@ -240,6 +262,8 @@ def _occupation(state: RunState, name: str, t: float, named: Container[str] = ()
         return f"{name} has not started" + (f": it starts after {before}" if before else "")
     if stage.exited is not None:
         return f"{name} has ended"
+    if stage.suspended is not None:
+        return f"{name} has been stopped by a signal (SIGSTOP) and not continued for {_seconds(t - stage.suspended)}"
     ends = state.ends_of(name)
     closed = [end.stream for end in ends if end.opened is None and (end.live or _is_awaited(state, end))]
     if closed:
