@@ -51,16 +51,17 @@ def test_the_faster_value_is_chosen_and_what_ran_before_counts(folder: Path) -> 
     assert first["chosen"]["ratio"]["low"] < first["chosen"]["ratio"]["median"] < first["chosen"]["ratio"]["high"] < 0.8
     # Steps of 8 kB: how they are moved is not varied.
     assert list(first["keys"]) == ["stages.sim.with.compute_time"]
-    assert len(first["today"]["probes"]) == len(first["chosen"]["probes"]) == 3 and first["probes"] == 6
+    assert len(first["today"]["probes"]) >= 3 and len(first["chosen"]["probes"]) >= 3
+    assert first["probes"] == len(first["today"]["probes"]) + len(first["chosen"]["probes"]) <= 10
     assert all(0.055 < each < 0.3 for each in first["today"]["probes"])
     assert (folder / "pipeline.yaml").read_text() == PIPELINE
 
     again = balance(folder, *VARY)
     assert again == first
-    assert len((folder / "balance/balanced/probes.jsonl").read_text().splitlines()) == 6
+    assert len((folder / "balance/balanced/probes.jsonl").read_text().splitlines()) == first["probes"]
 
     # A probe was a part of the run: 400 steps of 60 ms take 24 s.
-    assert first["spent_s"] < 6 * 12
+    assert first["spent_s"] < 12 * first["probes"]
 
 
 def test_the_overlay_is_laid_over_the_file(folder: Path) -> None:
@@ -98,22 +99,62 @@ def test_a_dry_run_starts_nothing(folder: Path) -> None:
     shown = wf(folder, "balance", "pipeline.yaml", "--dry-run", *VARY)
     assert shown.returncode == 0, shown.stderr
     assert "stages.sim.with.compute_time: 60 ms, 20 ms" in shown.stdout
-    assert "nothing has run" in shown.stdout
-    assert not (folder / "balance/balanced/runs").exists()
+    assert "nothing has run" in shown.stdout and "wf calibrate" in shown.stdout
+    assert not (folder / "balance").exists()
+
+
+def test_a_dry_run_leaves_the_overlay_of_an_earlier_one(folder: Path) -> None:
+    balance(folder, *VARY)
+    overlay = folder / "balance/balanced/overlay.yaml"
+    before = overlay.read_text()
+    shown = wf(folder, "balance", "pipeline.yaml", "--dry-run", "--vary", "stages.sim.with.compute_time=[50 ms]")
+    assert shown.returncode == 0 and overlay.read_text() == before
+
+
+def test_behind_a_file_the_time_is_that_until_the_end(folder: Path) -> None:
+    """A stream compared with a file that is read afterwards: both from the first step to the last of any stage."""
+    (folder / "look.py").write_text(
+        "import time\nfrom workflow import stage\n"
+        "with stage.open_reader() as reader:\n    for step in reader:\n        time.sleep(0.06)\n"
+    )
+    text = PIPELINE.replace('component: "null"', 'command: ["${{ wf.python }}", look.py], reads: {data: {}}')
+    (folder / "pipeline.yaml").write_text(text.replace("env:", "files: {look.py: look.py}, env:"))
+    found = balance(folder, "--vary", "streams.data.via=[bp5]")
+    assert not found["paced"]
+    ran = (found["today"], found["chosen"], *found["others"])
+    took = {each["settings"].get("streams.data.via", "sst"): each["seconds"]["median"] for each in ran}
+    assert 0.055 < took["sst"] < 0.1
+    assert 0.11 < took["bp5"] < 0.25
+    assert found["chosen"]["settings"] == {} and found["decided"]
+
+
+def test_an_ensemble_is_shortened_as_a_whole(folder: Path) -> None:
+    (folder / "pipeline.yaml").write_text(
+        "wf: 1\nname: many\noversubscribe: true\nstages:\n"
+        "  sim: {component: gray_scott, members: 2, with: {size: [8], steps: 4000, write_every: 10}}\n"
+        '  look: {component: "null"}\nstreams:\n  field: {from: sim, to: look, collect: any}\n'
+    )
+    words = ("--vary", "stages.sim.env.TRIED=['1']", "--probes", "2")
+    done = wf(folder, "balance", "pipeline.yaml", "--json", *words)
+    assert done.returncode in (0, 5), done.stderr
+    found = json.loads(done.stdout)
+    assert list(found["keys"]) == ["stages.sim.env.TRIED"]
+    assert found["probes"] == 2 and not found["failed"]
 
 
 def test_bad_input_is_refused_before_anything_runs(folder: Path) -> None:
     cases = {
-        ("--fixed", "streams.data.vai"): ("this key is not varied", "streams.data.via"),
+        ("--fixed", "streams.data.vai"): ("there is no such key", "streams.data.via"),
+        ("--vary", "streams.data.via=[sst,bp55]"): ("bp55", "--vary streams.data.via", "bp5"),
         ("--vary", "stages.sim.ranks=2"): ("expected a list of values", "--vary stages.sim.ranks=[1,2,4]"),
         ("--vary", "stages.sin.ranks=[2]"): ("there is no stage `sin`", "sim"),
         ("--overlay", "missing.yaml"): ("missing.yaml", "wf balance"),
     }
     for words, expected in cases.items():
-        done = wf(folder, "balance", "pipeline.yaml", "--dry-run", *words)
+        done = wf(folder, "balance", "pipeline.yaml", *words)
         assert done.returncode == 2, (words, done.stdout)
         assert all(text in done.stderr for text in expected), (words, done.stderr)
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr and not (folder / "balance").exists()
 
 
 def test_a_pipeline_that_fails_as_it_is_is_not_balanced(folder: Path) -> None:

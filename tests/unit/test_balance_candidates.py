@@ -67,15 +67,15 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BalanceSearch:
     monkeypatch.chdir(tmp_path)
     streams = "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n"
     (tmp_path / "pipeline.yaml").write_text(HEAD + STAGES + streams)
-    found = BalanceSearch(BalanceRequest("pipeline.yaml", vary={"streams.field.queue.limit": [1, 4]}))
-    found.widen()
-    return found
+    vary = {"streams.field.queue.limit": [1, 4], "stages.sim.ranks": [1, 3]}  # 1 is what it is anyway
+    return BalanceSearch(BalanceRequest("pipeline.yaml", vary=vary))
 
 
 def test_candidates_are_what_can_be_planned_each_once_and_the_file_first(search: BalanceSearch) -> None:
     settings = [each.settings for each in search.space.candidates]
     assert settings[0] == {}
-    assert len({repr(each) for each in settings}) == len(settings)
+    plans = [each.plan.model_copy(update={"reasons": {}, "advice": []}).to_json() for each in search.space.candidates]
+    assert len(set(plans)) == len(plans)
     cores = len(search.site.usable_cores)
     for each in search.space.candidates:
         assert sum(stage.ranks for stage in each.plan.stages if stage.placement.cores_per_rank) <= cores
@@ -88,7 +88,6 @@ def test_candidates_are_what_can_be_planned_each_once_and_the_file_first(search:
 def test_what_is_set_or_fixed_is_not_varied(search: BalanceSearch) -> None:
     request = BalanceRequest("pipeline.yaml", sets=["streams.field.via=shm"], fixed=["stages.sim.ranks"])
     other = BalanceSearch(request)
-    other.widen()
     keys = {knob.key for knob in other.space.knobs}
     assert not {"streams.field.via", "stages.sim.ranks"} & keys
     assert all(each.plan.stream("field").via == "shm" for each in other.space.candidates)

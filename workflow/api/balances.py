@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow.api.plans import find_site, make_plan, refuse_missing, show_warnings
+from workflow.balance.search import TODAY, TOLERANCE
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, Problem, RunError, SpecError
 from workflow.formatting import plural
 
@@ -58,7 +61,8 @@ def balance_pipeline(
     request: BalanceRequest,
     *,
     plan_only: bool = False,
-    show: Callable[[ProbeRecord, int], None] = lambda _probe, _left: None,
+    begin: Callable[[Space], None] = lambda _space: None,
+    show: Callable[[ProbeRecord, float | None, int], None] = lambda _probe, _seconds, _left: None,
 ) -> tuple[Balance, Path]:
     """Choose ranks, placement, transports and policies of a pipeline, by forecast and by short runs on this machine.
 
@@ -68,22 +72,21 @@ def balance_pipeline(
 
     Args:
         request: what is asked.
-        plan_only: run nothing: the choice by the forecast and by what ran before.
-        show: is called with each probe, and how many may follow.
+        plan_only: run and write nothing: the choice by the forecast and by what ran before.
+        begin: is called with the candidates, before any of them runs.
+        show: is called with each probe, its seconds per step, and how many may follow.
 
     Raises:
         SpecError: the pipeline is wrong, or this machine lacks what it needs.
         RunError: today's pipeline fails; nothing can be varied; there are no nodes here; Ctrl-C.
     """
     search = BalanceSearch(request)
-    if not plan_only and not search.count:
-        show(search.run(0), request.probes - search.count)
-    search.widen()
-    while not plan_only and (number := search.next_probe()) is not None:
-        probe = search.run(number)
-        show(probe, request.probes - search.count)
+    begin(search.space)
+    if not plan_only:
+        search.search(show)
     balance = search.result()
-    search.write(balance)
+    if not plan_only:
+        search.write(balance)
     return balance, search.directory
 
 
@@ -91,10 +94,10 @@ class BalanceSearch:
     """The candidates of a pipeline with what is known of each."""
 
     def __init__(self, request: BalanceRequest) -> None:
-        from workflow.balance.candidates import Space
-        from workflow.balance.probe_runs import counted_stage, read_probes
+        from workflow.balance.probe_runs import counted_stage, outputs_elsewhere, read_probes
         from workflow.calibration.calibration_file import load_calibration
         from workflow.forecast.calibration_model import Calibration
+        from workflow.provenance.plan_files import LookedUp
         from workflow.site.discover import discover_allocation
         from workflow.spec.check import Library
 
@@ -108,27 +111,44 @@ class BalanceSearch:
             text = f"site {today.site} has a scheduler, and this is not one of its jobs: candidates run where wf runs"
             raise RunError(text, f"for example: salloc --nodes={today.nodes} wf balance {request.path}")
         self._refuse_missing(today)
+        if elsewhere := outputs_elsewhere(self.loaded):
+            text = f"{', '.join(elsewhere)}: this output is not in the run directory, and each candidate would write it"
+            raise RunError(text, "make it relative: it is then below the run directory")
         self.counted = counted_stage(today)
         self.calibration: Calibration = load_calibration(self.site.site) or Calibration(site=self.site.site)
         self.directory = (request.directory or Path(BALANCES, self.loaded.spec.name)).absolute()
         self.earlier = read_probes(self.directory)
-        self.steps = max([request.steps, *(each.steps for each in self.earlier)])
-        self._take(Space.of_today(today))
+        self.looked_up, self.lengthened = LookedUp(), 0
+        self._take(self._space(today, {}))
 
-    def widen(self) -> None:
-        """Add the candidates to today's pipeline, whose probe says which streams matter. Raises RunError for none."""
+    def search(self, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
+        """Run candidates until it is decided, or as many have run as may."""
+        if not self.times.get(TODAY) and self.count < self.request.probes:
+            self._run_and_show(TODAY, show)
+        if self.times.get(TODAY):
+            # Now it is known which streams move much.
+            sizes = next(probe.sizes for number, probe in self.probes if number == TODAY)
+            self._take(self._space(self.space.candidates[TODAY].plan, sizes))
+        while (number := self.next_probe()) is not None:
+            self._run_and_show(number, show)
+
+    def _run_and_show(self, number: int, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
+        probe = self.run(number)
+        show(probe, self._seconds(probe), max(0, self.request.probes - self.count))
+
+    def _space(self, today: Plan, sizes: Mapping[str, float]) -> Space:
+        """The candidates. `sizes`: stream → bytes of a step, of those where it is known. Raises RunError for none."""
         from workflow.balance.candidates import make_space
         from workflow.balance.knobs import find_knobs
 
-        today = self.space.candidates[0].plan
-        nodes = self.request.nodes or max(today.nodes, len(self.allocation.host_names))
-        sizes = self.probes[0][1].sizes if self.probes else {}
+        here = max(today.nodes, len(self.allocation.host_names))
+        nodes = min(self.request.nodes or here, here)
         knobs = self._asked(find_knobs(self.loaded, sizes, len(self.site.usable_cores) * nodes, nodes))
         space = make_space(knobs, today, self._plan, nodes)
-        if not space.knobs:
-            text = "nothing of this pipeline can be varied" + "".join(f"\n  {each}" for each in space.refused)
-            raise RunError(text, "name a key and its values: `--vary stages.NAME.ranks=[1,2]`")
-        self._take(space)
+        if len(space.candidates) == 1:
+            text = "nothing of this pipeline can be varied" + "".join(f"\n  not {each}" for each in space.refused)
+            raise RunError(text, "name a key and its values: `--vary 'stages.NAME.ranks=[1,2]'`")
+        return space
 
     def _take(self, space: Space) -> None:
         """These candidates, with what earlier calls have run of them."""
@@ -136,7 +156,7 @@ class BalanceSearch:
         from workflow.balance.probe_runs import probe_key
 
         self.space = space
-        self.keys = [probe_key(each.plan, self.loaded) for each in space.candidates]
+        self.keys = [probe_key(each.plan, self.loaded, self.looked_up) for each in space.candidates]
         index = {key: number for number, key in enumerate(self.keys)}
         self.probes: list[tuple[int, ProbeRecord]] = [
             (index[each.key], each) for each in self.earlier if each.key in index
@@ -145,11 +165,11 @@ class BalanceSearch:
         self._learn()
 
     def _load(self, settings: Settings) -> Loaded:
-        from workflow.balance.candidates import setting_text
+        from workflow.balance.candidates import set_text
         from workflow.spec.load import load_pipeline
 
         request = self.request
-        sets = [*request.sets, *(setting_text(key, value) for key, value in settings.items())]
+        sets = [*request.sets, *(set_text(key, value) for key, value in settings.items())]
         return load_pipeline(
             request.path, profiles=request.profiles, sets=sets, via=request.via, site=request.site,
             library=self.library,
@@ -164,30 +184,44 @@ class BalanceSearch:
         show_warnings(refuse_missing(complete_pipeline(self.loaded), plan, self.site))
 
     def _asked(self, knobs: Sequence[Knob]) -> list[Knob]:
-        """What is varied: what wf chooses and `vary` names, without what `fixed` and `--set` keep. Raises SpecError."""
+        """What is varied: the values of `vary`, then those that wf chooses, without what `fixed` and options keep.
+
+        Raises SpecError for a value of `vary` that is wrong by itself, and a key of `fixed` that there is not.
+        """
         from workflow.balance.knobs import Knob
         from workflow.spec.suggest import did_you_mean, listing
 
         request = self.request
-        given = {text.partition("=")[0] for text in request.sets}
-        kept = {knob.key: knob for knob in knobs if knob.key not in given}
+        given = [text.partition("=")[0] for text in request.sets] + (["streams.*.via"] if request.via else [])
+        kept = {knob.key: knob for knob in knobs if not any(fnmatch(knob.key, each) for each in given)}
         for key in request.fixed:
-            if key not in kept:
+            if self._value(key) is None and key not in kept:
                 hint = did_you_mean(key, kept) or f"what is varied: {listing(kept)}"
-                raise SpecError([Problem(f"--fixed {key}", 0, 0, "", "this key is not varied", hint)])
+                raise SpecError([Problem(f"--fixed {key}", 0, 0, "", "there is no such key", hint)])
+        asked = []
         for key, values in request.vary.items():
-            first = self._value(key)
-            kept[key] = Knob(key, (first, *(each for each in values if each != first)))
-            self._plan({key: values[0]})  # a mistake in what was asked is no candidate that is left out
-        return [knob for key, knob in kept.items() if key not in request.fixed]
+            chosen = kept.pop(key, Knob(key, (self._value(key),)))
+            asked.append(Knob(key, tuple(_distinct([*chosen.values, *values])), chosen.joint))
+            for value in values:
+                self._check(key, value, joint=chosen.joint)
+        return [knob for knob in (*asked, *kept.values()) if knob.key not in request.fixed]
+
+    def _check(self, key: str, value: object, *, joint: bool) -> None:
+        """A mistake in what was asked is no candidate that is left out. Raises SpecError."""
+        try:
+            self._load({key: value}) if joint else self._plan({key: value})
+        except SpecError as error:
+            option = f"--vary {key}=[{json.dumps(value)}]"
+            raise SpecError(
+                [each._replace(source=option) if each.source.startswith("--set ") else each for each in error.problems]
+            ) from None
 
     def _value(self, key: str) -> Any:
-        """The value of a key in the file; None where it is not written."""
-        from workflow.spec.yaml_tree.node import key_path, nearest, plain
-
-        root, _ = self.library.pipeline(Path(self.request.path), os.fspath(self.request.path))
-        found, node = nearest(root, path := key_path(root, key))
-        return plain(node) if found == path else None
+        """The value of a key with all that is laid over the file; None where there is none, or no default."""
+        found: Any = self.loaded.spec.model_dump(mode="json", by_alias=True)
+        for part in key.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
 
     @property
     def count(self) -> int:
@@ -204,24 +238,27 @@ class BalanceSearch:
         """Candidate → seconds per step of its probes."""
         found: dict[int, list[float]] = {}
         for number, probe in self.probes:
-            if probe.seconds is not None:
-                found.setdefault(number, []).append(probe.seconds)
+            if (seconds := self._seconds(probe)) is not None:
+                found.setdefault(number, []).append(seconds)
         return found
+
+    def _seconds(self, probe: ProbeRecord) -> float | None:
+        return probe.pace_s if self.space.paced else probe.span_s
 
     @property
     def failed(self) -> dict[int, str]:
         """Candidates of which a probe has failed, with the reason."""
-        return {number: probe.reason for number, probe in self.probes if probe.seconds is None}
+        return {number: probe.reason for number, probe in self.probes if probe.reason}
 
     def _learn(self) -> None:
         """The forecast of each candidate with what the stages took in the probes so far."""
         from workflow.balance.candidates import forecasts
         from workflow.calibration.stage_records import make_records
 
-        ran = [self.directory / "runs" / each.run for _, each in self.probes if each.seconds is not None]
+        ran = [self.directory / "runs" / each.run for _, each in self.probes if not each.reason]
         there = [run_dir for run_dir in ran if run_dir.is_dir()]
-        self.records = make_records(there)[0] if there else []
-        self.forecast = forecasts(self.space, self.calibration, self.records, self.counted)
+        records = make_records(there)[0] if there else []
+        self.forecast = forecasts(self.space, self.calibration, records, self.counted)
 
     def _now(self) -> tuple[Belief, Standing, dict[int, list[float]]]:
         from workflow.balance.candidates import to_search
@@ -236,27 +273,25 @@ class BalanceSearch:
         return None if self.count >= self.request.probes else self._now()[1].next
 
     def run(self, number: int) -> ProbeRecord:
-        """Run a candidate. Raises RunError where today's pipeline fails, or on Ctrl-C."""
+        """Run a candidate. Raises RunError where today's pipeline fails, or something else has ended the run."""
         from workflow.balance.probe_runs import note_probe, run_probe, shortened
-        from workflow.campaign.execution.repetition import remove_data
 
         candidate = self.space.candidates[number]
-        short = shortened(self._load(candidate.settings), self.steps)
+        short = shortened(self._load(candidate.settings), self._steps(number))
         loaded = self._load({**candidate.settings, **short})
         plan = make_plan(loaded, self.site, self.allocation)
         run_dir = self._new_run()
-        key = self.keys[number]
-        probe, interrupted = run_probe(loaded, plan, self.allocation, run_dir, key, candidate.settings)
-        if interrupted:
+        probe, from_outside = run_probe(loaded, plan, self.allocation, run_dir, self.keys[number], candidate.settings)
+        if from_outside:
             hint = f"the same command goes on: {plural(self.count, 'run')} of candidates count"
-            raise _ended("interrupted", hint, EXIT_INTERRUPTED)
-        if number == 0 and probe.seconds is None:
-            raise _ended(f"the pipeline fails as it is: {probe.reason}", f"wf report {run_dir}", EXIT_RUN_FAILED)
-        remove_data(run_dir)
-        spanned = (probe.seconds or LEAST_S) * probe.steps
-        if number == 0 and short and spanned < LEAST_S and not self.probes:
-            # Too short to be timed: not counted, and from now on all have more steps.
-            self.steps = math.ceil(self.steps * LEAST_S / spanned)
+            raise _ended(probe.reason or "interrupted", hint, EXIT_INTERRUPTED)
+        if number == TODAY and probe.reason:
+            hint = f"wf logs --run {run_dir}, or wf report {run_dir}"
+            raise _ended(f"the pipeline fails as it is: {probe.reason}", hint, EXIT_RUN_FAILED)
+        spanned = (self._seconds(probe) or LEAST_S) * probe.steps
+        if number == TODAY and short and spanned < LEAST_S / 2 and not self.count and not self.lengthened:
+            # Too short to be timed: not counted, and run again with more steps.
+            self.lengthened = math.ceil(probe.steps * LEAST_S / spanned)
             return self.run(number)
         note_probe(self.directory, probe)
         self.earlier.append(probe)
@@ -264,21 +299,43 @@ class BalanceSearch:
         self._learn()
         return probe
 
+    def _steps(self, number: int) -> int:
+        """How many steps of a candidate take long enough to be timed, as far as is known."""
+        from workflow.balance.candidates import weight
+
+        if not self.times:
+            return max(self.request.steps, self.lengthened)
+        expected = self.belief().time(number).median / weight(self.space.candidates[number], self.request.goal)
+        return max(self.request.steps, math.ceil(LEAST_S / expected))
+
     def _new_run(self) -> Path:
         folder = self.directory / "runs"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"probe-{sum(1 for _ in folder.iterdir()) + 1:03}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            numbers = [int(each.name.removeprefix("probe-")) for each in folder.glob("probe-[0-9]*")]
+        except (OSError, ValueError) as error:
+            raise RunError(f"{folder}: it cannot be used for runs: {error}", "use another folder: `--dir`") from error
+        return folder / f"probe-{max(numbers, default=0) + 1:03}"
+
+    def belief(self) -> Belief:
+        """What is expected of each candidate."""
+        return self._now()[0]
 
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
-        from workflow.balance.search import probes_to_decide
+        from workflow.balance.search import least_probes_to_decide
 
         belief, now, counted = self._now()
-        failed = self.failed
-        ran = sorted((each for each in counted if each not in (now.best, 0)), key=lambda each: belief.mean[each])
-        more = [probes_to_decide(belief, now.best, each, counted) for each in now.rivals]
-        more_probes = None if not more or None in more else max(each or 0 for each in more)
+        failed, decided = self.failed, now.next is None
+        chosen = now.choice
+        if not decided and not counted.get(chosen):
+            # What never ran is no choice.
+            chosen = min(counted, key=lambda each: belief.mean[each], default=TODAY)
+            if belief.ratio(chosen, TODAY).median > 1 - TOLERANCE:
+                chosen = TODAY
+        ran = sorted((each for each in counted if each not in (chosen, TODAY)), key=lambda each: belief.mean[each])
+        more_probes = None if decided else least_probes_to_decide(belief, now, counted)
         mean_s = self.spent_s / max(1, self.count)
         candidates = self.space.candidates
         return Balance(
@@ -286,13 +343,15 @@ class BalanceSearch:
             site=self.site.site,
             goal=self.request.goal,
             counted=self.counted,
+            paced=self.space.paced,
             keys={knob.key: list(knob.values) for knob in self.space.knobs},
             refused=self.space.refused,
             candidates=len(candidates),
-            today=self._described(0, belief),
-            chosen=self._described(now.best, belief),
+            today=self._described(TODAY, belief),
+            chosen=self._described(chosen, belief),
+            decided=decided,
             others=[self._described(each, belief) for each in ran],
-            rivals=[self._described(each, belief) for each in now.rivals],
+            rivals=[self._described(each, belief) for each in now.rivals if each != chosen],
             more_probes=more_probes,
             more_s=None if more_probes is None else more_probes * mean_s,
             failed=[
@@ -307,13 +366,13 @@ class BalanceSearch:
         from workflow.balance.candidates import weight
 
         candidate, times = self.space.candidates[number], self.times.get(number, [])
-        ran = [probe for index, probe in self.probes if index == number and probe.seconds is not None]
+        ran = [probe for index, probe in self.probes if index == number and not probe.reason]
         memory = [stream.queue_memory for stream in candidate.plan.streams if stream.queue is not None]
         return BalancedCandidate(
             settings=candidate.settings,
             probes=times,
             seconds=_bounds(belief.time(number), 1 / weight(candidate, self.request.goal)),
-            ratio=_bounds(belief.ratio(number, 0)),
+            ratio=_bounds(belief.ratio(number, TODAY)),
             forecast=self.first_forecast[number],
             nodes=candidate.plan.nodes,
             queue_memory=None if None in memory else sum(each or 0 for each in memory),
@@ -325,13 +384,21 @@ class BalanceSearch:
         from workflow.balance.balance_model import BALANCE_FILE, OVERLAY_FILE
         from workflow.balance.show_balance import overlay_text
         from workflow.replace_file import replace_file
+        from workflow.spec.yaml_tree.node import key_path
 
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             replace_file(self.directory / BALANCE_FILE, balance.to_json().encode())
-            replace_file(self.directory / OVERLAY_FILE, overlay_text(balance).encode())
+            root, _ = self.library.pipeline(Path(self.request.path), os.fspath(self.request.path))
+            text = overlay_text(balance, lambda key: [str(part) for part in key_path(root, key)])
+            replace_file(self.directory / OVERLAY_FILE, text.encode())
         except OSError as error:
             raise RunError(f"{self.directory}: {error.strerror}", "use another folder: `--dir`") from error
+
+
+def _distinct(values: Sequence[object]) -> list[object]:
+    """Each once, in this order; lists and mappings are values, too."""
+    return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
 def _ended(message: str, hint: str, exit_code: int) -> RunError:
@@ -353,9 +420,10 @@ def read_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
 
     found = {}
     for text in texts:
-        setting = read_set(text)
+        setting = read_set(text, "stages.sim.ranks=[1,2,4]")
         if isinstance(setting, Problem):
-            raise SpecError([setting])
+            hint = setting.hint.replace("--set", "--vary")
+            raise SpecError([setting._replace(source=f"--vary {text}", hint=hint)])
         values = plain(setting.value)
         if not isinstance(values, list) or not values:
             hint = "for example `--vary stages.sim.ranks=[1,2,4]`"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 BALANCE_VERSION = 1
 BALANCE_FILE, OVERLAY_FILE = "balance.json", "overlay.yaml"
-Goal = Literal["time", "steps-per-second", "node-hours"]
+Goal = Literal["time", "node-hours"]
 
 
 class BalancePart(BaseModel):
@@ -25,7 +25,8 @@ class ProbeRecord(BalancePart):
     settings: dict[str, Any] = Field(description="key → value, laid over the pipeline; empty: today's")
     run: str = Field(description="name of its run directory below `runs/`")
     steps: int = Field(description="of the stage that is counted")
-    seconds: float | None = Field(description="per step; None: it failed")
+    pace_s: float | None = Field(description="between two of its steps, without its first ones; None: not known")
+    span_s: float | None = Field(description="from the first step to the last one of any stage, per step")
     wall_s: float = Field(description="of the whole run")
     reason: str = Field("", description="why it failed")
     waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
@@ -69,26 +70,25 @@ class Balance(BalancePart):
     goal: Goal
     counted: str = Field(description="the stage whose steps are counted")
     keys: dict[str, list[Any]] = Field(description="key → the values that were tried; null: not written")
+    paced: bool = Field(
+        description="true: the times are those between two steps, because in all candidates all stages wait for each "
+        "other; false: from the first step to the end, per step"
+    )
     refused: list[str] = Field(description="`KEY=VALUE: why it cannot be planned`")
     candidates: int = Field(description="combinations of values that can be planned")
     today: BalancedCandidate
     chosen: BalancedCandidate
     others: list[BalancedCandidate] = Field(description="others that ran, the fastest first")
+    decided: bool = Field(description="whether nothing is open")
     rivals: list[BalancedCandidate] = Field(
-        description="those that may be faster than the chosen one by more than the tolerance; none: it is decided"
+        description="those that may be faster than the chosen one by more than the tolerance; the pipeline as it is, "
+        "where it is not certain that the chosen one is faster"
     )
-    more_probes: int | None = Field(
-        None, description="how many more runs would decide; None: it is decided, or no number would"
-    )
+    more_probes: int | None = Field(None, description="how many more runs it takes at least to decide; None: decided")
     more_s: float | None = Field(None, description="how long these take")
     failed: list[FailedCandidate] = Field([])
     probes: int = Field(description="how many ran, those of earlier calls included")
     spent_s: float = Field(description="wall time of these")
-
-    @property
-    def decided(self) -> bool:
-        """Whether no other candidate can be faster by more than the tolerance."""
-        return not self.rivals
 
     def to_json(self) -> str:
         """The text of `balance.json`."""

@@ -14,8 +14,8 @@ from workflow.balance.knobs import Knob
 from workflow.balance.search import Candidate
 from workflow.errors import SpecError
 from workflow.forecast.calibration_model import Calibration, StageRecord
-from workflow.forecast.make_forecast import make_forecast
-from workflow.plan.plan_model import Plan
+from workflow.forecast.make_forecast import coupled_stages, make_forecast
+from workflow.plan.plan_model import EndPlan, Plan
 
 # More combinations are not planned: the keys that matter least keep their values.
 MOST_CANDIDATES = 1000
@@ -45,33 +45,35 @@ class Space:
     refused: list[str]
     """`KEY=VALUE: why`."""
 
-    @classmethod
-    def of_today(cls, plan: Plan) -> Space:
-        """The pipeline alone, as it is."""
-        return cls([], [PlannedCandidate({}, (), plan)], [])
+    @property
+    def paced(self) -> bool:
+        """Whether in all candidates all stages wait for each other, so that there is one pace of all."""
+        return all(len(coupled_stages(each.plan)) == 1 for each in self.candidates)
 
 
 def make_space(knobs: Sequence[Knob], today: Plan, decide: PlanSettings, most_nodes: int) -> Space:
     """The values that can be planned at all, then the combinations of them that can be planned.
 
-    A plan of more than `most_nodes` is left out.
+    Of combinations with the same plan the first one counts. A plan of more than `most_nodes` is left out.
     """
     refused, kept = dict[str, list[str]](), list[Knob]()
     for knob in knobs:
         values = [knob.values[0]]
         for value in knob.values[1:]:
             try:
-                plan = None if knob.joint else decide({knob.key: value})
+                if not knob.joint:
+                    decide({knob.key: value})
             except SpecError as error:
                 refused.setdefault(error.problems[0].message, []).append(setting_text(knob.key, value))
             else:
-                if plan is None or not (knob.key.endswith(".via") and _same_engines(plan, today)):
-                    values.append(value)
+                values.append(value)
         if len(values) > 1 and len(values) * math.prod(len(each.values) for each in kept) <= MOST_CANDIDATES:
             kept.append(Knob(knob.key, tuple(values)))
         elif len(values) > 1:
-            refused.setdefault(f"more than {MOST_CANDIDATES} combinations: keep others, `--fixed`", []).append(knob.key)
+            why = f"more than {MOST_CANDIDATES} combinations; to vary it, keep another key: `--fixed KEY`"
+            refused.setdefault(why, []).append(knob.key)
     candidates = [PlannedCandidate({}, (0,) * len(kept), today)]
+    seen = {_what_runs(today)}
     for chosen in itertools.product(*(range(len(knob.values)) for knob in kept)):
         settings = {knob.key: knob.values[index] for knob, index in zip(kept, chosen, strict=True) if index}
         if not settings:
@@ -80,19 +82,39 @@ def make_space(knobs: Sequence[Knob], today: Plan, decide: PlanSettings, most_no
             plan = decide(settings)
         except SpecError:  # ranks that do not fit together
             continue
-        if plan.nodes <= most_nodes:
+        if plan.nodes <= most_nodes and (same := _what_runs(plan)) not in seen:
+            seen.add(same)
             candidates.append(PlannedCandidate(settings, chosen, plan))
-    return Space(kept, candidates, [f"{', '.join(keys)}: {why}" for why, keys in refused.items()])
+    tried = [
+        Knob(knob.key, tuple(knob.values[index] for index in sorted({each.values[place] for each in candidates})))
+        for place, knob in enumerate(kept)
+    ]
+    return Space(tried, candidates, [f"{', '.join(keys)}: {why}" for why, keys in refused.items()])
 
 
-def _same_engines(one: Plan, other: Plan) -> bool:
-    """Whether the streams differ at most in the names of presets: `sst`, where there is only TCP, and `sst-tcp`."""
-    first, second = ([(each.engine, each.transport) for each in plan.streams] for plan in (one, other))
-    return first == second
+def _what_runs(plan: Plan) -> str:
+    """The plan without what changes nothing: the names of presets (`sst`, where there is only TCP, and `sst-tcp`), and
+    where its values come from."""
+    streams = [stream.model_copy(update={"via": "", "parameters": {}, "fallback": False}) for stream in plan.streams]
+    stages = [
+        stage.model_copy(update={"ends": [end.model_copy(update={"parameters": _chosen(end)}) for end in stage.ends]})
+        for stage in plan.stages
+    ]
+    return plan.model_copy(update={"streams": streams, "stages": stages, "reasons": {}, "advice": []}).to_json()
+
+
+def _chosen(end: EndPlan) -> dict[str, str]:
+    """Engine parameters without the transport, which the stream has."""
+    return {name: value for name, value in end.parameters.items() if name != "DataTransport"}
+
+
+def set_text(key: str, value: object) -> str:
+    """`stages.sim.ranks=2`: for `--set`, exactly this value."""
+    return f"{key}={json.dumps(value)}"
 
 
 def setting_text(key: str, value: object) -> str:
-    """`stages.sim.ranks=2`: as for `--set`."""
+    """`stages.sim.ranks=2`, for people."""
     return f"{key}={json.dumps(value) if isinstance(value, dict | list) else value}"
 
 

@@ -13,6 +13,7 @@ from workflow.engines import EngineTraits, traits_of
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.load import Loaded
 from workflow.spec.models.pipeline import StageSpec
+from workflow.spec.yaml_tree.parse import parse_yaml
 
 LEAST_BYTES = 100_000
 """Of a step: how a smaller one is moved takes no time that could be gained."""
@@ -37,14 +38,16 @@ def find_knobs(loaded: Loaded, sizes: Mapping[str, float], cores: int, nodes: in
         cores: those that stages may use, on all nodes.
         nodes: nodes that a run may use.
     """
-    spec = loaded.spec
+    spec, written = loaded.spec, parse_yaml(loaded.text, str(loaded.path))
+    named = {name for section in ("stages", "streams") if (part := written.child(section)) for name in part.mapping()}
     # A stream stays of its kind: whoever wants a file wants to have it afterwards.
     live = [via for via in known_engines() if traits_of(load_engine(via).engine).in_memory]
-    own = {name: stage for name, stage in spec.stages.items() if name not in loaded.members}
+    # Of members, and of what wf adds for `when:` and `collect:`, nothing can be set.
+    own = {name: stage for name, stage in spec.stages.items() if name in named and name not in loaded.members}
     knobs = [*_ranks(own, loaded, cores), *_shared_cores(own, loaded)]
     for name, stream in spec.streams.items():
         writer, traits = stream.from_.partition(".")[0], traits_of(loaded.engines[name].engine)
-        if writer not in own or sizes.get(name, LEAST_BYTES) < LEAST_BYTES:
+        if writer not in own or name not in named or sizes.get(name, LEAST_BYTES) < LEAST_BYTES:
             continue
         if traits.in_memory:
             knobs.append(Knob(f"streams.{name}.via", (stream.via, *(each for each in live if each != stream.via))))

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pydantic import ValidationError
 
 from workflow.balance.balance_model import ProbeRecord
+from workflow.campaign.execution.repetition import remove_data
+from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
 from workflow.errors import RunError
-from workflow.forecast.make_forecast import coupled_stages
 from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
-from workflow.report.build.measured_forecast import step_terms
+from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
+from workflow.report.build.measured_forecast import TimePerStep, step_time
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.records.run_directory import create_run_dir
+from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.supervisor import supervise
 from workflow.spec.load import Loaded
 
 PROBES_FILE = "probes.jsonl"
-KEY_LENGTH = 16
 
 
 def shortened(loaded: Loaded, steps: int) -> dict[str, int]:
@@ -39,6 +39,8 @@ def shortened(loaded: Loaded, steps: int) -> dict[str, int]:
     found = {}
     for name, stage in loaded.spec.stages.items():
         component = loaded.components.get(stage.component or "")
+        # All members have the parameters of the stage that is written in the file.
+        written = loaded.members[name].ensemble if name in loaded.members else name
         for port in component.writes.values() if component is not None else ():
             if port.steps is None:
                 continue
@@ -46,8 +48,19 @@ def shortened(loaded: Loaded, steps: int) -> dict[str, int]:
             every = int(parameters[port.steps.every]) if port.steps.every else 1
             wanted = max(1, steps - port.steps.first) * every
             if wanted < int(parameters[port.steps.of]):
-                found[f"stages.{name}.with.{port.steps.of}"] = wanted
+                found[f"stages.{written}.with.{port.steps.of}"] = wanted
     return found
+
+
+def outputs_elsewhere(loaded: Loaded) -> list[str]:
+    """The keys of outputs that are not in the run directory: each probe would write there."""
+    return [
+        f"stages.{name}.with.{parameter}"
+        for name, stage in loaded.spec.stages.items()
+        if (component := loaded.components.get(stage.component or "")) is not None
+        for parameter, described in component.parameters.items()
+        if described.type == "output" and Path(str(loaded.parameters[name].get(parameter) or "")).is_absolute()
+    ]
 
 
 def counted_stage(plan: Plan) -> str:
@@ -56,15 +69,17 @@ def counted_stage(plan: Plan) -> str:
     return next((stage.name for stage in plan.stages if stage.name not in read), plan.stages[0].name)
 
 
-def probe_key(plan: Plan, loaded: Loaded) -> str:
-    """What says that two probes are of the same: the plan and the text of the pipeline."""
-    return hashlib.sha256(plan.to_json().encode() + loaded.text).hexdigest()[:KEY_LENGTH]
+def probe_key(plan: Plan, loaded: Loaded, looked_up: LookedUp) -> str:
+    """What says that two probes are of the same: as for a repetition of a campaign, with the files of the plan."""
+    examined = examine_plan(plan, loaded, looked_up)
+    return content_key(trial_content({}, examined, loaded, file_sums(files_of(examined, loaded))))
 
 
 def run_probe(
     loaded: Loaded, plan: Plan, allocation: Allocation, run_dir: Path, key: str, settings: Mapping[str, Any]
 ) -> tuple[ProbeRecord, bool]:
-    """Run one candidate to its end. Returns its record, and whether it was interrupted.
+    """Run one candidate to its end, and remove its data. Returns its record, and whether something else ended it: a
+    signal, a lost node, the end of the job.
 
     Raises RunError where the directory cannot be used.
     """
@@ -76,30 +91,27 @@ def run_probe(
     wall_s = time.monotonic() - begin
     report = compute_report(run_dir)
     reason = "" if report.run.state == "succeeded" else report.run.reason or report.run.state
-    steps, seconds = (0, None) if reason else seconds_per_step(run_dir, plan, report)
-    if seconds is None and not reason:
+    took = TimePerStep(0, None, None) if reason else _step_time(run_dir, plan, report)
+    if took.pace_s is None and took.span_s is None and not reason:
         reason = f"stage {counted_stage(plan)} has too few steps to be timed"
+    remove_data(run_dir)
     record = ProbeRecord(
-        key=key, settings=dict(settings), run=run_dir.name, steps=steps, seconds=seconds, wall_s=round(wall_s, 3),
-        reason=reason, waits=_waits(report),
+        key=key, settings=dict(settings), run=run_dir.name, steps=took.steps, pace_s=took.pace_s, span_s=took.span_s,
+        wall_s=round(wall_s, 3), reason=reason, waits=_waits(report),
         sizes={each.name: each.bytes / each.steps for each in report.streams if each.bytes and each.steps},
     )  # fmt: skip
-    return record, report.run.state == "interrupted"
+    return record, report.run.state == "interrupted" or report.run.cause in FROM_OUTSIDE
 
 
-def seconds_per_step(run_dir: Path, plan: Plan, report: Report) -> tuple[int, float | None]:
-    """(steps, seconds per step) of a run: the mean, because single long steps count, too.
-
-    Where all stages wait for each other it is the pace of the stage that is counted, without its first steps; else the
-    time of the whole run ÷ its steps, because what comes behind a file goes on when that stage has ended.
-    """
+def _step_time(run_dir: Path, plan: Plan, report: Report) -> TimePerStep:
+    """Of a program without metrics, from its steps as its stream was seen to have them."""
     name = counted_stage(plan)
-    terms = step_terms(read_records(run_dir), name)
-    if len(coupled_stages(plan)) == 1 and terms.period:
-        return terms.steps, fmean(terms.period)
+    found = step_time(read_records(run_dir), name)
     stage = report.stage(name)
     steps = max(stage.steps_out or 0, stage.steps_in or 0)
-    return steps, report.run.wall_s / steps if steps and report.run.wall_s else None
+    if found.steps or not steps or not report.run.wall_s:
+        return found
+    return TimePerStep(steps, report.run.wall_s / steps, report.run.wall_s / steps)
 
 
 def _waits(report: Report) -> dict[str, float]:

@@ -9,21 +9,25 @@ from pydantic import ValidationError
 
 from workflow.balance.balance_model import BALANCE_FILE, OVERLAY_FILE, Balance
 from workflow.forecast.forecast_model import Promise
-from workflow.forecast.quartiles import Quartiles
 
 
 def read_promise(options: Sequence[str]) -> Promise | None:
-    """The time per step of the newest balance among the overlays of a run; None where there is none.
+    """The time per step that was promised of a run; None where its last overlay is none of `wf balance`, or where an
+    option sets a key that was chosen.
 
-    `options`: what was laid over the pipeline, as options of `wf run`.
+    `options`: what was laid over the pipeline, as options of `wf run`, each followed by its value.
     """
-    overlays = [Path(text) for text in options if Path(text).name == OVERLAY_FILE]
-    for overlay in reversed(overlays):
-        try:
-            found = Balance.model_validate_json((overlay.parent / BALANCE_FILE).read_bytes())
-        except (OSError, ValidationError):
-            continue
-        took = found.chosen.seconds
-        if found.chosen.probes:
-            return Promise(stage=found.counted, step=Quartiles(median=took.median, low=took.low, high=took.high))
-    return None
+    given = list(zip(options[::2], options[1::2], strict=False))
+    overlay = next((Path(value) for option, value in reversed(given) if option == "--profile"), Path())
+    if overlay.name != OVERLAY_FILE:
+        return None
+    try:
+        found = Balance.model_validate_json((overlay.parent / BALANCE_FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    others = {value.partition("=")[0] for option, value in given if option == "--set"}
+    others |= {"--via"} & set(options)
+    if not found.chosen.probes or others & {*found.chosen.settings, "--via"}:
+        return None
+    took = found.chosen.seconds
+    return Promise(stage=found.counted, median=took.median, low=took.low, high=took.high, paced=found.paced)

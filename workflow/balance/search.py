@@ -31,6 +31,9 @@ LEAST_NOISE, FIRST_NOISE = 0.02, 0.06
 BOUND = 1.645
 TOLERANCE = 0.05
 """Candidates whose times differ by less are the same."""
+TODAY = 0
+"""The candidate that is the pipeline as it is."""
+LEAST_MARGIN = 0.002
 FEWEST_PROBES = 3
 """Of what is chosen, and of today's: their spread must be known."""
 
@@ -53,20 +56,33 @@ class Candidate(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """The logarithms of the times of all candidates: means and covariance; and the noise of one probe."""
+    """The logarithms of the times of all candidates: means and covariance; and the noise of one probe.
+
+    `freedom`: from how many differences the noise is known. Few make all bounds wider, as in Student's distribution.
+    """
 
     mean: Floats
     covariance: Floats
     noise: float
+    freedom: int
+
+    @property
+    def bound(self) -> float:
+        """How many standard deviations a bound is away: the first term of Cornish and Fisher's expansion of t."""
+        return BOUND + (BOUND**3 + BOUND) / (4 * self.freedom)
 
     def ratio(self, one: int, other: int) -> RatioBounds:
         """Time of one ÷ time of the other."""
         spread = max(0.0, self.covariance[one, one] + self.covariance[other, other] - 2 * self.covariance[one, other])
-        return _interval(float(self.mean[one] - self.mean[other]), math.sqrt(spread))
+        return _interval(float(self.mean[one] - self.mean[other]), self.bound * math.sqrt(spread))
 
     def time(self, one: int) -> RatioBounds:
         """Its time."""
-        return _interval(float(self.mean[one]), math.sqrt(max(0.0, self.covariance[one, one])))
+        return _interval(float(self.mean[one]), self.bound * self.deviation(one))
+
+    def deviation(self, one: int) -> float:
+        """The standard deviation of the logarithm of its time."""
+        return math.sqrt(max(0.0, float(self.covariance[one, one])))
 
 
 class RatioBounds(NamedTuple):
@@ -77,8 +93,8 @@ class RatioBounds(NamedTuple):
     high: float
 
 
-def _interval(mean: float, deviation: float) -> RatioBounds:
-    return RatioBounds(math.exp(mean), math.exp(mean - BOUND * deviation), math.exp(mean + BOUND * deviation))
+def _interval(mean: float, distance: float) -> RatioBounds:
+    return RatioBounds(math.exp(mean), math.exp(mean - distance), math.exp(mean + distance))
 
 
 def believe(candidates: Sequence[Candidate], probes: Mapping[int, Sequence[float]]) -> Belief:
@@ -97,10 +113,10 @@ def believe(candidates: Sequence[Candidate], probes: Mapping[int, Sequence[float
     alike = np.zeros((len(candidates), len(candidates)))
     for column in values.T:
         alike += column[:, None] == column[None, :]
-    noise, ran = _noise(probes), sorted(probes)
+    (noise, freedom), ran = _noise(probes), sorted(probes)
     if not ran:
         covariance = SHARED_ERROR**2 + KEY_ERRORS[1] ** 2 * alike + OWN_ERRORS[1] ** 2 * np.eye(len(candidates))
-        return Belief(priors[0], covariance, noise)
+        return Belief(priors[0], covariance, noise, freedom)
     beliefs = [
         _given(prior, SHARED_ERROR**2 + key**2 * alike + own**2 * np.eye(len(candidates)), ran, probes, noise)
         for prior, key, own in itertools.product(priors, KEY_ERRORS, OWN_ERRORS)
@@ -113,7 +129,7 @@ def believe(candidates: Sequence[Candidate], probes: Mapping[int, Sequence[float
     for weight, each in zip(weights, beliefs, strict=True):
         if weight > LEAST_WEIGHT:
             covariance += weight * (each.covariance() + np.outer(each.mean - mean, each.mean - mean))
-    return Belief(mean, covariance, noise)
+    return Belief(mean, covariance, noise, freedom)
 
 
 class _Conditioned(NamedTuple):
@@ -145,29 +161,31 @@ def _given(
     return _Conditioned(prior + level + gain @ off, covariance, gain, across, likelihood)
 
 
-def _noise(probes: Mapping[int, Sequence[float]]) -> float:
-    """The standard deviation of the logarithm of one probe: of all that ran more than once, together."""
+def _noise(probes: Mapping[int, Sequence[float]]) -> tuple[float, int]:
+    """The standard deviation of the logarithm of one probe, of all that ran more than once together; and how many
+    differences it is known from. One that was assumed counts as two that were seen: the first pairs may be equal by
+    chance.
+    """
     repeated = [np.log(times) for times in probes.values() if len(times) > 1]
-    freedom = sum(len(each) - 1 for each in repeated)
-    if freedom == 0:
-        return FIRST_NOISE
-    pooled = sum(float(np.sum((each - each.mean()) ** 2)) for each in repeated)
-    # One that was assumed counts as two that were seen: the first pairs may be equal by chance.
-    return max(LEAST_NOISE, math.sqrt((pooled + 2 * FIRST_NOISE**2) / (freedom + 2)))
+    freedom = 2 + sum(len(each) - 1 for each in repeated)
+    pooled = 2 * FIRST_NOISE**2 + sum(float(np.sum((each - each.mean()) ** 2)) for each in repeated)
+    return max(LEAST_NOISE, math.sqrt(pooled / freedom)), freedom
 
 
 class Standing(NamedTuple):
     """What can be said now."""
 
-    best: int
+    choice: int
+    """The fastest, or today's pipeline where nothing is faster by more than the tolerance."""
     rivals: list[int]
-    """Those that may be faster than the best by more than the tolerance, the most likely first; none: it is decided."""
+    """Those that may be faster by more than the tolerance, the most likely first; today's where it is not certain that
+    the choice is faster at all. None: nothing is open."""
     next: int | None
-    """The candidate whose probe would tell most; None: nothing is left to be known."""
+    """The candidate whose probe would tell most; None: it is decided."""
 
 
 def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequence[int] = ()) -> Standing:
-    """The candidate that seems fastest, those that might beat it, and what to run next.
+    """The choice, what is open, and what to run next.
 
     `failed`: those that cannot run. The first candidate is today's pipeline, which is always measured.
     """
@@ -175,21 +193,29 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
     best = min(alive, key=lambda each: belief.mean[each])
     low = {each: belief.ratio(each, best).low for each in alive if each != best}
     rivals = sorted((each for each, least in low.items() if least < 1 - TOLERANCE), key=lambda each: low[each])
-    if 0 not in failed and not probes.get(0):
-        return Standing(best, rivals, 0)
+    gain = belief.ratio(best, TODAY)
+    if not rivals and best != TODAY and TODAY in alive:
+        if gain.median >= 1 - TOLERANCE and gain.low >= 1 - 2 * TOLERANCE:
+            best = TODAY  # so little is no reason to change a file
+        elif gain.high >= 1:
+            rivals = [TODAY]
+    if TODAY in alive and not probes.get(TODAY):
+        return Standing(best, rivals, TODAY)
     if rivals:
         return Standing(best, rivals, max((rivals[0], best), key=lambda each: belief.covariance[each, each]))
-    wanted = [each for each in (best, 0) if len(probes.get(each, ())) < FEWEST_PROBES and each not in failed]
+    wanted = [each for each in (best, TODAY) if len(probes.get(each, ())) < FEWEST_PROBES and each in alive]
     return Standing(best, [], min(wanted, key=lambda each: len(probes.get(each, ())), default=None))
 
 
-def probes_to_decide(belief: Belief, best: int, rival: int, probes: Mapping[int, Sequence[float]]) -> int | None:
-    """How many more probes of both would tell them apart, if they are as far apart as they seem; None: no number would.
-
-    `rival` is out when the lower bound of its ratio to `best` is above 1 − tolerance.
+def least_probes_to_decide(belief: Belief, now: Standing, probes: Mapping[int, Sequence[float]]) -> int:
+    """How many more probes it takes at least, if all are as far apart as they seem: of each rival so many as tell it
+    from the choice, and those without which nothing is decided.
     """
-    margin = float(belief.mean[rival] - belief.mean[best]) - math.log(1 - TOLERANCE)
-    if margin <= 0:
-        return None
-    each = math.ceil(2 * (BOUND * belief.noise / margin) ** 2)
-    return max(1, 2 * each - len(probes.get(best, ())) - len(probes.get(rival, ())))
+    missing = sum(max(0, FEWEST_PROBES - len(probes.get(each, ()))) for each in {now.choice, TODAY})
+    more = missing
+    for rival in now.rivals:
+        apart = abs(float(belief.mean[rival] - belief.mean[now.choice]))
+        margin = max(apart if rival == TODAY else apart - math.log(1 - TOLERANCE), LEAST_MARGIN)
+        each = math.ceil(2 * (belief.bound * belief.noise / margin) ** 2)
+        more += max(1, each - len(probes.get(rival, ())))
+    return max(1, more)

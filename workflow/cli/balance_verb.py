@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,8 @@ from workflow.cli.options import GivenPipeline, json_option, pipeline_options
 from workflow.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
-    from workflow.balance.balance_model import Balance, Goal, ProbeRecord
+    from workflow.balance.balance_model import Balance, ProbeRecord
+    from workflow.balance.candidates import Space
 
 
 @click.command()
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
 )
 @click.option("--steps", type=click.IntRange(min=8), default=24, show_default=True, help="Steps of each run, at least")
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes that a run may use (default: all that are here)")
-@click.option("--vary", multiple=True, metavar="KEY=[…]", help="Try these values of a key, too (repeatable)")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=[…]",
+    help="Try these values of a key as well (repeatable)",
+)
 @click.option("--fixed", multiple=True, metavar="KEY", help="Leave this key as it is (repeatable)")
 @click.option("--dry-run", is_flag=True, help="Run nothing: show what would be tried, and the best by the forecast")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where runs are kept (default: balance/NAME)")
@@ -49,47 +56,50 @@ def balance(
 ) -> None:
     """Choose ranks, placement, transports and policies by short runs.
 
-    PIPELINE is the YAML file, which is not changed: the choice is written as an overlay. What is varied changes no
-    data. Runs of an earlier call count; Ctrl-C keeps them. Exits with 5 if the runs do not decide.
+    PIPELINE is the YAML file, which is not changed: the choice is written as an overlay. What wf varies by itself
+    changes no data, but for the last digits of sums. Runs of an earlier call count; Ctrl-C keeps them. Exits with 5 if
+    the runs do not decide.
     """
     from workflow.api.balances import BalanceRequest, balance_pipeline, read_vary
     from workflow.balance.balance_model import OVERLAY_FILE
 
     request = BalanceRequest(
-        given.path, cast("Goal", goal), probes, steps, nodes, read_vary(vary), fixed,
+        given.path, "node-hours" if goal == "node-hours" else "time", probes, steps, nodes, read_vary(vary), fixed,
         given.profiles, given.sets, given.via, given.site, directory,
     )  # fmt: skip
-    found, folder = balance_pipeline(request, plan_only=dry_run, show=_silent if as_json else _show_probe)
+    found, folder = balance_pipeline(
+        request, plan_only=dry_run, begin=partial(_show_space, as_json), show=partial(_show_probe, as_json)
+    )
     if as_json:
         click.echo(found.to_json(), nl=False)
     else:
-        _show(found, dry_run)
-    if not as_json and found.chosen.settings:
+        _show(found)
+    if not as_json and found.chosen.settings and not dry_run:
         overlay = folder / OVERLAY_FILE
         shown = overlay.relative_to(Path.cwd()) if overlay.is_relative_to(Path.cwd()) else overlay
         click.echo(f"  next: wf run {shlex.quote(str(given.path))} --overlay {shlex.quote(str(shown))}")
     sys.exit(EXIT_OK if found.decided or dry_run else EXIT_UNDECIDED)
 
 
-def _silent(_probe: ProbeRecord, _left: int) -> None:
-    """Nothing is printed beside JSON."""
+def _show_space(as_json: bool, space: Space) -> None:
+    """With `--json` on standard error: it takes minutes."""
+    from workflow.balance.show_balance import tried_lines
+
+    for line in tried_lines(space):
+        click.echo(line, err=as_json)
 
 
-def _show_probe(probe: ProbeRecord, left: int) -> None:
+def _show_probe(as_json: bool, probe: ProbeRecord, seconds: float | None, left: int) -> None:
     from workflow.balance.show_balance import probe_line
 
-    click.echo(probe_line(probe, left))
+    click.echo(probe_line(probe, seconds, left), err=as_json)
 
 
-def _show(found: Balance, dry_run: bool) -> None:
-    from workflow.balance.show_balance import compared_table, runs_table, setting_lines, tried_lines, verdict_lines
+def _show(found: Balance) -> None:
+    from workflow.balance.show_balance import compared_table, runs_table, setting_lines, verdict_lines
     from workflow.report.show.printing import show_table
 
-    if dry_run:
-        for line in tried_lines(found):
-            click.echo(line)
-    elif found.probes:
-        click.echo("")
+    if found.probes:
         show_table(runs_table(found))
         click.echo("")
     for line in verdict_lines(found):
@@ -97,5 +107,4 @@ def _show(found: Balance, dry_run: bool) -> None:
     if found.chosen.settings:
         for line in setting_lines(found):
             click.echo(line)
-        click.echo("")
         show_table(compared_table(found))

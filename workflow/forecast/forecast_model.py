@@ -69,7 +69,10 @@ class Promise(ForecastPart):
     """The time per step that `wf balance` has given for the settings of the run."""
 
     stage: str = Field(description="whose steps are counted")
-    step: Quartiles = Field(description="seconds; bounds of 90 %")
+    median: float = Field(description="seconds per step")
+    low: float = Field(description="bounds between which it lies with 90 % probability")
+    high: float
+    paced: bool = Field(description="true: between two steps; false: from the first step to the last, per step")
 
 
 class Forecast(ForecastPart):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import median
+from typing import NamedTuple
 
 from workflow.forecast.forecast_model import Forecast, StageForecast, Term
 from workflow.forecast.quartiles import Quartiles, together
@@ -140,13 +141,39 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
     return lines, max(off)[1] if off else ""
 
 
+class TimePerStep(NamedTuple):
+    """Seconds per step of a run, and of how many steps; None: not known."""
+
+    steps: int
+    pace_s: float | None
+    """Between two steps of a stage, without its first ones: the mean, because single long steps count, too."""
+    span_s: float | None
+    """From its first step to the last one of any stage, per step: what is behind a file goes on when it has ended."""
+
+
+def step_time(records: Records, stage: str) -> TimePerStep:
+    """The time per step of a run, counted at a stage that uses workflow.stage."""
+    metrics = records.metrics[stage]
+    counts = {end: sum(each.count for each in steps) for end, steps in metrics.steps_of.items()}
+    if not counts:
+        return TimePerStep(0, None, None)
+    steps = sorted(metrics.steps_of[max(counts, key=lambda end: counts[end])], key=lambda each: each.t)
+    warm = steps[min(WARM_STEPS, len(steps) // 3) :]
+    later = sum(each.count for each in warm[1:])
+    pace = (warm[-1].t - warm[0].t) / later if later else None
+    end = max(each.steps[-1].t for each in records.metrics.values() if each.steps)
+    all_later = sum(each.count for each in steps[1:])
+    return TimePerStep(all_later + steps[0].count, pace, (end - steps[0].t) / all_later if all_later else None)
+
+
 def _promised(forecast: Forecast, records: Records) -> list[ForecastLine]:
-    """The mean time per step, which `wf balance` gives, because single long steps count, too."""
+    """What `wf balance` has promised, beside what came: measured in the same way."""
     if (promised := forecast.promised) is None or promised.stage not in records.metrics:
         return []
-    period = step_terms(records, promised.stage).period
+    took = step_time(records, promised.stage)
+    step = Quartiles(median=promised.median, low=promised.low, high=promised.high)
     what = f"time per step of {promised.stage}, by wf balance"
-    return [_line(what, "s", promised.step, fmean(period) if period else None)]
+    return [_line(what, "s", step, took.pace_s if promised.paced else took.span_s)]
 
 
 def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list[ForecastLine]:
