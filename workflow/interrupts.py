@@ -22,6 +22,11 @@ def has_come() -> bool:
     return _came
 
 
+def ignore_interrupts() -> None:
+    """For the last words of a process that ends anyway."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _note(_number: int, _frame: object) -> None:
     global _came
     _came = True

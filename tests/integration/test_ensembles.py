@@ -470,6 +470,14 @@ def test_a_member_that_fails_is_drawn_again(tmp_path: Path, at_once: int, rule: 
     assert "unneeded" in shown["12 × sim-redrawn"] and "unneeded" not in shown["6 × sim"]
 
 
+def test_a_run_of_which_all_members_fail_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text("import sys\nsys.exit('it does not converge')\n")
+    rule = "{do: redraw, redraws: 1}"
+    done = run(tmp_path, REDRAWN.format(folder=tmp_path, more="", at_once=6, rule=rule))
+    assert done.code == 1
+    assert "none of the 12 members has done its work; sim-0" in done.report.run.reason
+
+
 def test_an_ensemble_of_which_none_was_drawn_again_is_re_used(tmp_path: Path) -> None:
     (tmp_path / "sim.py").write_text(FRAGILE.replace("LIMIT", "1.0").replace("DIES", "3"))
     text = REDRAWN.format(folder=tmp_path, more="", at_once=6, rule="redraw")

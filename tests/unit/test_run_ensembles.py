@@ -218,3 +218,19 @@ def test_nothing_of_an_ensemble_that_was_whole_runs_again(plan_of: Planner) -> N
     reached = {each.name: Reached(Member(each.name, [], [], {}, 0, None)) for each in plan.stages}
     cut = find_cut(plan, run.state, reached, {"field-0", "field-1"})
     assert {each.name for each in plan.stages} - {*cut.finished} == {"sim-0-redrawn-1", "sim-1-redrawn-1"}
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_run_without_any_member_that_has_done_its_work_has_failed(plan_of: Planner, lost: int) -> None:
+    run = opened(Run(plan_for(plan_of, "2", "ignore")), 0, 1)
+    for member in range(lost):
+        kill(run, f"sim-{member}", 1.0 + 2 * member)
+    for member in range(lost, 2):
+        end(run, member, 3, 10.0)
+    end_readers(run, 3 * (2 - lost), 11.0)
+    verdict = run.verdict
+    if lost == 1:
+        assert verdict.state == "succeeded"
+    else:
+        assert (verdict.state, verdict.stage) == ("failed", "sim-0")
+        assert verdict.reason.startswith("none of the 2 members has done its work; sim-0 ")

@@ -138,8 +138,8 @@ def to_attempt(stage: StagePlan, state: RunState, repeated: Mapping[str, int]) -
             raise ValueError(f"step {now.steps} of {planned.stream} is not in its spool any more")
         end = end_of_spool(plan, planned) if now.from_spool else planned
         readers = state.readers(end.stream) if end.side == "write" else []
-        if any(reader.left_out for reader in readers):
-            end = end_awaiting(end, sum(not reader.left_out for reader in readers))
+        if any(reader.not_awaited for reader in readers):
+            end = end_awaiting(end, sum(not reader.not_awaited for reader in readers))
         appends = end.side == "write" and plan.stream(end.stream).is_kept
         parameters = {**end.parameters, APPEND_AFTER: str(now.steps - end.before)} if appends else end.parameters
         changed = {"first_step": now.steps, "repeated": repeated.get(end.stream, 0), "parameters": parameters}

@@ -338,7 +338,7 @@ class RunLoop:
     def end_inputs(self, name: str) -> None:
         """Mark as ended what a stage reads whole and one that was left out has written: it would wait for more."""
         for stream in (self.plan.stream(end.stream) for end in self.plan.stage(name).ends if end.side == "read"):
-            if stream.coupling == "after" and self.state.is_left_out(stream.writer):
+            if stream.coupling == "after" and self.state.goes_without(stream.writer):
                 deactivate(Path(stream.path) / "md.idx")
 
     def restart(self, stages: Sequence[str]) -> None:

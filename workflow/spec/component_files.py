@@ -148,8 +148,16 @@ def _annotation(parameter: Parameter) -> Any:
 
 
 def _to_condition_text(given: Any) -> str:
-    """With its operator; "" is no condition, the default of some."""
-    return "" if given == "" else to_condition(given, "").text
+    """With its operator; "" is no condition, the default of some.
+
+    Raises ValueError also for a fraction without an operator: a computed value is seldom exactly that.
+    """
+    if given == "":
+        return ""
+    condition = to_condition(given, "")
+    if not condition.value.is_integer() and not str(given).lstrip().startswith(condition.comparator):
+        raise ValueError(f"expected an operator before {given}; for example `> {given}`, or `== {given}`")
+    return condition.text
 
 
 def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:

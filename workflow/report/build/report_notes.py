@@ -85,8 +85,10 @@ def _without_metrics(records: Records) -> list[str]:
 
 def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
     """Streams that a program opened and closed without a step: seldom what was meant."""
-    finished = records.state.finished is not None
-    return [f"stream {each.name}: {each.writer} wrote no step" for each in streams if finished and each.steps == 0]
+    if records.state.finished is None:
+        return []
+    empty = [each for each in streams if each.steps == 0 and records.state.stages[each.writer].status != "unneeded"]
+    return [f"stream {each.name}: {each.writer} wrote no step" for each in empty]
 
 
 def _spools(plan: Plan) -> list[str]:

@@ -98,7 +98,8 @@ def last_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False) -
         RunError: the run has no such stage.
     """
     outputs = _outputs(run_dir, stage, raw)
-    silent = {output.stage for output in outputs}
+    # A member that was not needed has no files.
+    silent = {output.stage for output in outputs if output.path.exists() or "-redrawn-" not in output.stage}
     for output in outputs:
         text = _last(output, lines, half=True)
         yield from text

@@ -186,7 +186,7 @@ def _fold_streams(name: str, streams: Sequence[StreamPart], folding: Folding) ->
 
 def _why_unknown(streams: Sequence[StreamPart]) -> str:
     """Of several streams with different reasons; "" where it is known of all."""
-    unknown = [stream for stream in streams if not stream.limited_by]
+    unknown = [stream for stream in streams if not stream.limited_by and stream.limit_unknown]
     if not unknown:
         return ""
     known = len(streams) - len(unknown)

@@ -205,7 +205,11 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
         sentences += [_doing_now(stage, records) for stage in records.plan.stages if stage.name in begun]
         sentences += [*course_lines(report), *report.warnings, _limit_so_far(records)]
     elif report.run.state not in ("submitted", "unfinished"):
-        sentences += [_did(stage) for stage in report.stages if stage.name in begun]
+        sentences += [_did(stage) for stage in report.stages if stage.name in begun and stage.state != "unneeded"]
+        if unneeded := sum(stage.state == "unneeded" for stage in report.stages):
+            sentences.append(
+                f"{plural(unneeded, 'member')} with other values {'was' if unneeded == 1 else 'were'} not needed"
+            )
         # What a supervisor that has died warned of is of long ago; steps that are missing stay missing.
         lasting = skip_warnings(records.state) if report.run.state == "lost" else report.warnings
         sentences += [*course_lines(report), *lasting]
@@ -255,7 +259,7 @@ def _doing_now(stage: StagePlan, records: Records) -> str:
 def _did(stage: StagePart) -> str:
     """What a stage did in a run that has ended."""
     if stage.started is None:
-        return f"{stage.name} was not needed" if stage.state == "unneeded" else f"{stage.name} did not start"
+        return f"{stage.name} did not start"
     shares = {WORK[part]: share for part, share in stage.parts().items() if part in WORK and share >= SMALL_SHARE}
     work = [f"{what} {percent(shares[what])}" for what in sorted(shares, key=lambda what: -shares[what])]
     known = work and (stage.wall_s or 0.0) >= SHORT_S

@@ -312,7 +312,7 @@ class _Draft:
         for stream in self._before.plan.streams:
             for reader in stream.readers if stream.writer == writer and stream.traits.in_memory else ():
                 if reader not in together:
-                    self._change_end((stream.name, reader, "read"), left_out=True)
+                    self._change_end((stream.name, reader, "read"), not_awaited=True)
 
     def _is_late(self, stream: StreamPlan, reader: EndState, together: Sequence[str]) -> bool:
         """Whether a reader that is started again comes too late for a live stream, and reads its spool: the writer goes

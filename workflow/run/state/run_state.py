@@ -59,7 +59,7 @@ class EndState:
     closed: float | None = None
     complete: bool = False
     from_spool: bool = False  # of a reading end: its stage was started again, and gets its steps from the spool
-    left_out: bool = False  # of a reading end: its writer was started again without it, and does not wait for it
+    not_awaited: bool = False  # of a reading end: its writer was started again without it, and does not wait for it
     trouble: Trouble | None = None
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
@@ -121,7 +121,7 @@ class StageState:
         return self.status in ("succeeded", "failed", "stopped", "unneeded")
 
     @property
-    def is_left_out(self) -> bool:
+    def is_out(self) -> bool:
         """Whether the others go on without it, or it was never needed."""
         return self.ignored or self.status == "unneeded"
 
@@ -263,7 +263,7 @@ class RunState:
         stage = self.stages[name]
         return (stage.exited is not None and stage.status != "restarting") or bool(self.lost_nodes(name))
 
-    def is_left_out(self, name: str) -> bool:
+    def goes_without(self, name: str) -> bool:
         """Whether the others go on without a stage, of which nothing runs any more."""
         return self.stages[name].ignored and not self.stages[name].runs
 

@@ -60,7 +60,7 @@ def can_do_without(state: RunState, name: str) -> bool:
 def does_without_writer(state: RunState, end: EndState) -> bool:
     """Whether a reader goes on without the writer of this stream, which has failed, or is not needed."""
     writer = state.plan.stream(end.stream).writer
-    if end.side == "write" or writer not in state.stages or not state.stages[writer].is_left_out:
+    if end.side == "write" or writer not in state.stages or not state.stages[writer].is_out:
         return False
     return state.plan.stage(end.stage).end(end.stream, "read").does_without
 
@@ -117,7 +117,7 @@ def awaited_streams(state: RunState, name: str) -> list[str]:
 def _awaits(state: RunState, end: EndState) -> bool:
     """Whether the writer of a stream waits for this reader: its next attempt is told how many readers come."""
     writer = state.plan.stream(end.stream).writer
-    return not (end.left_out or state.is_gone(writer) or state.stages[writer].status == "restarting")
+    return not (end.not_awaited or state.is_gone(writer) or state.stages[writer].status == "restarting")
 
 
 def lost_input(state: RunState, name: str) -> str:
@@ -133,7 +133,7 @@ def lost_input(state: RunState, name: str) -> str:
         writer = state.writer(stream.name)
         is_kept = stream.is_kept or (stream.spool and writer.opened is not None)
         has_all = end.steps >= writer.steps if is_kept else end.opened is None
-        if has_all and state.is_left_out(writer.stage) and not does_without_writer(state, end):
+        if has_all and state.goes_without(writer.stage) and not does_without_writer(state, end):
             return writer.stage
     return ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED, Problem
+from workflow.formatting import plural
 from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
 from workflow.run.state.events import NodeLost
 from workflow.run.state.lifecycle_events import RunCause, RunFinished
@@ -124,7 +125,22 @@ def _unstopped(state: RunState, t: float) -> RunFinished:
     if taps := required_failures(state):
         said = f"{taps[0]} {state.stages[taps[0]].reason}; it is a tap, and the stages beside the taps succeeded"
         return RunFinished(t, "failed", EXIT_RUN_FAILED, said, taps[0])
+    if lost := _lost_ensemble(state):
+        count, first = plural(len(lost), "member"), state.stages[lost[0]]
+        said = f"none of the {count} has done its work; {lost[0]} {first.reason or 'failed'}"
+        return RunFinished(t, "failed", EXIT_RUN_FAILED, said, lost[0])
     return RunFinished(t, "succeeded", EXIT_OK, "", "")
+
+
+def _lost_ensemble(state: RunState) -> list[str]:
+    """The members of an ensemble of which all have been ignored, those that stood in for others included: then there is
+    no result. [] where each ensemble has one that has done its work.
+    """
+    members: dict[str, list[str]] = {}
+    for stage in state.plan.stages:
+        if stage.member is not None:
+            members.setdefault(stage.member.ensemble, []).append(stage.name)
+    return next((each for each in members.values() if all(state.stages[name].ignored for name in each)), [])
 
 
 def _words(state: RunState) -> list[str]:

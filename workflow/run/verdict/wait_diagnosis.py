@@ -177,7 +177,7 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
 
 def _expected(state: RunState, stream: str) -> list[EndState]:
     """The readers for which the writer of a stream waits in open."""
-    return [reader for reader in state.readers(stream) if not reader.left_out]
+    return [reader for reader in state.readers(stream) if not reader.not_awaited]
 
 
 def is_in_open(state: RunState, end: EndState) -> bool:
