@@ -6,7 +6,9 @@ exception is printed and lost: the program goes on, and whoever has pressed Ctrl
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Iterator
 
 _came = False
 
@@ -22,9 +24,14 @@ def has_come() -> bool:
     return _came
 
 
-def ignore_interrupts() -> None:
-    """For the last words of a process that ends anyway."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def interrupts_ignored() -> Iterator[None]:
+    """For the last words of a verb that ends anyway. Afterwards SIGINT does what it did: tests call verbs, too."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _note(_number: int, _frame: object) -> None:

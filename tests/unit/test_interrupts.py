@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+
+import pytest
+
+from workflow.cli.main import main
 
 PROGRAM = """
 import os, signal, weakref
@@ -38,3 +43,10 @@ def test_one_that_was_lost_stops_the_run_all_the_same() -> None:
 
 def test_where_it_is_ignored_it_stays_so() -> None:
     assert said("signal.signal(signal.SIGINT, signal.SIG_IGN)") == ("[]", "")
+
+
+def test_a_verb_that_fails_leaves_ctrl_c_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["wf", "check", "/nowhere/pipeline.yaml"])
+    with pytest.raises(SystemExit):
+        main()
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -16,7 +16,7 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
-from workflow.interrupts import ignore_interrupts, note_interrupts
+from workflow.interrupts import interrupts_ignored, note_interrupts
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -106,11 +106,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
-    ignore_interrupts()
-    from workflow.report.show.printing import show_errors
+    with interrupts_ignored():
+        from workflow.report.show.printing import show_errors
 
-    show_errors(problems)
-    gc.collect()  # the error is gone, and with it ADIOS2's objects, of which ADIOS2 would complain at the exit
+        show_errors(problems)
+        gc.collect()  # the error is gone, and with it ADIOS2's objects, of which ADIOS2 would complain at the exit
     sys.exit(code)
 
 
