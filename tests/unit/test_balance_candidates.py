@@ -19,31 +19,32 @@ stages:
 """
 
 
-def knobs_of(tmp_path: Path, text: str, sizes: dict[str, float] | None = None, cores: int = 4, nodes: int = 1) -> dict:  # type: ignore[type-arg]
+def knobs_of(tmp_path: Path, text: str, cores: int = 4, nodes: int = 1) -> dict:  # type: ignore[type-arg]
     file = tmp_path / "pipeline.yaml"
     file.write_text(HEAD + text)
-    return {knob.key: knob.values for knob in find_knobs(load_pipeline(file), sizes or {}, cores, nodes)}
+    return {knob.key: knob.values for knob in find_knobs(load_pipeline(file), cores, nodes)}
 
 
 def test_live_streams_and_what_may_have_any_ranks_are_varied(tmp_path: Path) -> None:
     streams = "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n"
-    found = knobs_of(tmp_path, STAGES + streams, {"field": 1e6, "pdf": 1e3})
+    found = knobs_of(tmp_path, STAGES + streams)
     assert found["stages.sim.ranks"] == (1, 2, 4)
     assert found["stages.pdf.place.cores_per_rank"] == (None, 0)
     assert found["streams.field.via"][0] == "sst" and "shm" in found["streams.field.via"]
-    # A sink, and a stream of 1 kB in a step: nothing to be gained. A file is not among the live engines.
-    assert not {"stages.keep.ranks", "streams.pdf.via"} & set(found)
+    # A small stream may cost more than its bytes: of short steps the time of a message counts. A sink keeps its ranks,
+    # and a file is not among the live engines.
+    assert "streams.pdf.via" in found and "stages.keep.ranks" not in found
     assert "bp5" not in found["streams.field.via"]
 
 
 def test_of_files_it_is_how_they_are_written(tmp_path: Path) -> None:
     streams = "streams:\n  field: {from: sim, to: pdf, via: bp5}\n  pdf: {from: pdf, to: keep}\n"
-    found = knobs_of(tmp_path, STAGES + streams, {"pdf": 1e3})
+    found = knobs_of(tmp_path, STAGES + streams)
     assert "streams.field.via" not in found
     assert found["stages.sim.output.async"] == ("off", "guided")
     assert found["stages.sim.output.compression"][0] is None and len(found["stages.sim.output.compression"]) == 2
     lossy = STAGES.replace("[16]}", "[16]}, output: {compression: {V: {zfp: {accuracy: 1e-3}}}}")
-    assert "stages.sim.output.compression" not in knobs_of(tmp_path, lossy + streams, {"pdf": 1e3})
+    assert "stages.sim.output.compression" not in knobs_of(tmp_path, lossy + streams)
 
 
 def test_a_program_of_ones_own_and_members_keep_their_ranks(tmp_path: Path) -> None:

@@ -119,16 +119,10 @@ class BalanceSearch:
         self.directory = (request.directory or Path(BALANCES, self.loaded.spec.name)).absolute()
         self.earlier = read_probes(self.directory)
         self.looked_up, self.lengthened = LookedUp(), 0
-        self._take(self._space(today, {}))
+        self._take(self._space(today))
 
     def search(self, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
         """Run candidates until it is decided, or as many have run as may."""
-        if not self.times.get(TODAY) and self.count < self.request.probes:
-            self._run_and_show(TODAY, show)
-        if self.times.get(TODAY):
-            # Now it is known which streams move much.
-            sizes = next(probe.sizes for number, probe in self.probes if number == TODAY)
-            self._take(self._space(self.space.candidates[TODAY].plan, sizes))
         while (number := self.next_probe()) is not None:
             self._run_and_show(number, show)
 
@@ -136,14 +130,14 @@ class BalanceSearch:
         probe = self.run(number)
         show(probe, self._seconds(probe), max(0, self.request.probes - self.count))
 
-    def _space(self, today: Plan, sizes: Mapping[str, float]) -> Space:
-        """The candidates. `sizes`: stream → bytes of a step, of those where it is known. Raises RunError for none."""
+    def _space(self, today: Plan) -> Space:
+        """The candidates. Raises RunError for none."""
         from workflow.balance.candidates import make_space
         from workflow.balance.knobs import find_knobs
 
         here = max(today.nodes, len(self.allocation.host_names))
         nodes = min(self.request.nodes or here, here)
-        knobs = self._asked(find_knobs(self.loaded, sizes, len(self.site.usable_cores) * nodes, nodes))
+        knobs = self._asked(find_knobs(self.loaded, len(self.site.usable_cores) * nodes, nodes))
         space = make_space(knobs, today, self._plan, nodes)
         if len(space.candidates) == 1:
             text = "nothing of this pipeline can be varied" + "".join(f"\n  not {each}" for each in space.refused)

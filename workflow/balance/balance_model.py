@@ -30,7 +30,6 @@ class ProbeRecord(BalancePart):
     wall_s: float = Field(description="of the whole run")
     reason: str = Field("", description="why it failed")
     waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
-    sizes: dict[str, float] = Field({}, description="stream → bytes of a step")
 
 
 class KnownRange(BalancePart):

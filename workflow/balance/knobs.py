@@ -15,8 +15,6 @@ from workflow.spec.load import Loaded
 from workflow.spec.models.pipeline import StageSpec
 from workflow.spec.yaml_tree.parse import parse_yaml
 
-LEAST_BYTES = 100_000
-"""Of a step: how a smaller one is moved takes no time that could be gained."""
 LOSSLESS = {"*": {"blosc": {"codec": "lz4", "shuffle": "shuffle"}}}
 
 
@@ -29,12 +27,11 @@ class Knob(NamedTuple):
     """A value that cannot be planned alone may be possible together with others: cores that one stage leaves."""
 
 
-def find_knobs(loaded: Loaded, sizes: Mapping[str, float], cores: int, nodes: int) -> list[Knob]:
+def find_knobs(loaded: Loaded, cores: int, nodes: int) -> list[Knob]:
     """The keys of this pipeline that may be changed, those that matter most first.
 
     Args:
         loaded: the pipeline.
-        sizes: stream → bytes of a step, of those where it is known.
         cores: those that stages may use, on all nodes.
         nodes: nodes that a run may use.
     """
@@ -47,7 +44,7 @@ def find_knobs(loaded: Loaded, sizes: Mapping[str, float], cores: int, nodes: in
     knobs = [*_ranks(own, loaded, cores), *_shared_cores(own, loaded)]
     for name, stream in spec.streams.items():
         writer, traits = stream.from_.partition(".")[0], traits_of(loaded.engines[name].engine)
-        if writer not in own or name not in named or sizes.get(name, LEAST_BYTES) < LEAST_BYTES:
+        if writer not in own or name not in named:
             continue
         if traits.in_memory:
             knobs.append(Knob(f"streams.{name}.via", (stream.via, *(each for each in live if each != stream.via))))

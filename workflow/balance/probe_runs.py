@@ -98,7 +98,6 @@ def run_probe(
     record = ProbeRecord(
         key=key, settings=dict(settings), run=run_dir.name, steps=took.steps, pace_s=took.pace_s, span_s=took.span_s,
         wall_s=round(wall_s, 3), reason=reason, waits=_waits(report),
-        sizes={each.name: each.bytes / each.steps for each in report.streams if each.bytes and each.steps},
     )  # fmt: skip
     return record, report.run.state == "interrupted" or report.run.cause in FROM_OUTSIDE
 
