@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -94,9 +95,11 @@ class BalanceSearch:
     """The candidates of a pipeline with what is known of each."""
 
     def __init__(self, request: BalanceRequest) -> None:
+        from workflow.balance.candidates import forecasts
         from workflow.balance.probe_runs import counted_stage, outputs_elsewhere, read_probes
         from workflow.calibration.calibration_file import load_calibration
         from workflow.forecast.calibration_model import Calibration
+        from workflow.provenance.collect import start_context
         from workflow.provenance.plan_files import LookedUp
         from workflow.site.discover import discover_allocation
         from workflow.spec.check import Library
@@ -117,18 +120,20 @@ class BalanceSearch:
         self.counted = counted_stage(today)
         self.calibration: Calibration = load_calibration(self.site.site) or Calibration(site=self.site.site)
         self.directory = (request.directory or Path(BALANCES, self.loaded.spec.name)).absolute()
-        self.earlier = read_probes(self.directory)
-        self.looked_up, self.lengthened = LookedUp(), 0
-        self._take(self._space(today))
+        self.looked_up, self.common = LookedUp(), start_context(self.loaded.path.parent, sys.argv)
+        self.space = self._space(today)
+        self.probes: list[tuple[int, ProbeRecord]] = []
+        if earlier := read_probes(self.directory):
+            index = {self._key(number): number for number in range(len(self.space.candidates))}
+            self.probes = [(index[each.key], each) for each in earlier if each.key in index]
+        self.first_forecast = forecasts(self.space, self.calibration, [], self.counted)
+        self._learn()
 
     def search(self, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
         """Run candidates until it is decided, or as many have run as may."""
-        while (number := self.next_probe()) is not None:
-            self._run_and_show(number, show)
-
-    def _run_and_show(self, number: int, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
-        probe = self.run(number)
-        show(probe, self._seconds(probe), max(0, self.request.probes - self.count))
+        while self.count < self.request.probes and (number := self.standing.next) is not None:
+            probe = self.run(number)
+            show(probe, self._seconds(probe), max(0, self.request.probes - self.count))
 
     def _space(self, today: Plan) -> Space:
         """The candidates. Raises RunError for none."""
@@ -144,19 +149,11 @@ class BalanceSearch:
             raise RunError(text, "name a key and its values: `--vary 'stages.NAME.ranks=[1,2]'`")
         return space
 
-    def _take(self, space: Space) -> None:
-        """These candidates, with what earlier calls have run of them."""
-        from workflow.balance.candidates import forecasts
+    def _key(self, number: int) -> str:
+        """What tells whether a probe was of this candidate."""
         from workflow.balance.probe_runs import probe_key
 
-        self.space = space
-        self.keys = [probe_key(each.plan, self.loaded, self.looked_up) for each in space.candidates]
-        index = {key: number for number, key in enumerate(self.keys)}
-        self.probes: list[tuple[int, ProbeRecord]] = [
-            (index[each.key], each) for each in self.earlier if each.key in index
-        ]
-        self.first_forecast = forecasts(space, self.calibration, [], self.counted)
-        self._learn()
+        return probe_key(self.space.candidates[number].plan, self.loaded, self.looked_up)
 
     def _load(self, settings: Settings) -> Loaded:
         from workflow.balance.candidates import set_text
@@ -245,37 +242,38 @@ class BalanceSearch:
         return {number: probe.reason for number, probe in self.probes if probe.reason}
 
     def _learn(self) -> None:
-        """The forecast of each candidate with what the stages took in the probes so far."""
-        from workflow.balance.candidates import forecasts
+        """What is known of the candidates: by the forecast with what the stages took in the probes so far, and by the
+        times of the probes."""
+        from workflow.balance.candidates import forecasts, to_search
+        from workflow.balance.search import believe, standing
         from workflow.calibration.stage_records import make_records
 
         ran = [self.directory / "runs" / each.run for _, each in self.probes if not each.reason]
         there = [run_dir for run_dir in ran if run_dir.is_dir()]
-        records = make_records(there)[0] if there else []
-        self.forecast = forecasts(self.space, self.calibration, records, self.counted)
+        forecast = self.first_forecast
+        if there:
+            forecast = forecasts(self.space, self.calibration, make_records(there)[0], self.counted)
+        candidates, self.measured = to_search(self.space, forecast, self.request.goal, self.times)
+        self.belief: Belief = believe(candidates, self.measured)
+        self.standing: Standing = standing(self.belief, self.measured, list(self.failed))
 
-    def _now(self) -> tuple[Belief, Standing, dict[int, list[float]]]:
-        from workflow.balance.candidates import to_search
-        from workflow.balance.search import believe, standing
+    def run(self, number: int, steps: int | None = None) -> ProbeRecord:
+        """Run a candidate; `steps`: by default so many as take long enough, as far as is known.
 
-        candidates, counted = to_search(self.space, self.forecast, self.request.goal, self.times)
-        belief = believe(candidates, counted)
-        return belief, standing(belief, counted, list(self.failed)), counted
-
-    def next_probe(self) -> int | None:
-        """The candidate to run next; None: it is decided, or enough have run."""
-        return None if self.count >= self.request.probes else self._now()[1].next
-
-    def run(self, number: int) -> ProbeRecord:
-        """Run a candidate. Raises RunError where today's pipeline fails, or something else has ended the run."""
+        Raises RunError where today's pipeline fails, or something else has ended the run.
+        """
         from workflow.balance.probe_runs import note_probe, run_probe, shortened
+        from workflow.provenance.collect import to_provenance
 
         candidate = self.space.candidates[number]
-        short = shortened(self._load(candidate.settings), self._steps(number))
+        short = shortened(self._load(candidate.settings), steps or self._steps(number))
         loaded = self._load({**candidate.settings, **short})
         plan = make_plan(loaded, self.site, self.allocation)
         run_dir = self._new_run()
-        probe, from_outside = run_probe(loaded, plan, self.allocation, run_dir, self.keys[number], candidate.settings)
+        probe, from_outside = run_probe(
+            loaded, plan, self.allocation, run_dir, to_provenance(self.common, plan, loaded), self._key(number),
+            candidate.settings,
+        )  # fmt: skip
         if from_outside:
             hint = f"the same command goes on: {plural(self.count, 'run')} of candidates count"
             raise _ended(probe.reason or "interrupted", hint, EXIT_INTERRUPTED)
@@ -283,12 +281,10 @@ class BalanceSearch:
             hint = f"wf logs --run {run_dir}, or wf report {run_dir}"
             raise _ended(f"the pipeline fails as it is: {probe.reason}", hint, EXIT_RUN_FAILED)
         spanned = (self._seconds(probe) or LEAST_S) * probe.steps
-        if number == TODAY and short and spanned < LEAST_S / 2 and not self.count and not self.lengthened:
+        if number == TODAY and short and spanned < LEAST_S / 2 and not self.count and steps is None:
             # Too short to be timed: not counted, and run again with more steps.
-            self.lengthened = math.ceil(probe.steps * LEAST_S / spanned)
-            return self.run(number)
+            return self.run(number, math.ceil(probe.steps * LEAST_S / spanned))
         note_probe(self.directory, probe)
-        self.earlier.append(probe)
         self.probes.append((number, probe))
         self._learn()
         return probe
@@ -298,8 +294,8 @@ class BalanceSearch:
         from workflow.balance.candidates import weight
 
         if not self.times:
-            return max(self.request.steps, self.lengthened)
-        expected = self.belief().time(number).median / weight(self.space.candidates[number], self.request.goal)
+            return self.request.steps
+        expected = self.belief.time(number).median / weight(self.space.candidates[number], self.request.goal)
         return max(self.request.steps, math.ceil(LEAST_S / expected))
 
     def _new_run(self) -> Path:
@@ -311,25 +307,21 @@ class BalanceSearch:
             raise RunError(f"{folder}: it cannot be used for runs: {error}", "use another folder: `--dir`") from error
         return folder / f"probe-{max(numbers, default=0) + 1:03}"
 
-    def belief(self) -> Belief:
-        """What is expected of each candidate."""
-        return self._now()[0]
-
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
         from workflow.balance.search import least_probes_to_decide
 
-        belief, now, counted = self._now()
+        belief, now, measured = self.belief, self.standing, self.measured
         failed, decided = self.failed, now.next is None
         chosen = now.choice
-        if not decided and not counted.get(chosen):
+        if not decided and not measured.get(chosen):
             # What never ran is no choice.
-            chosen = min(counted, key=lambda each: belief.mean[each], default=TODAY)
+            chosen = min(measured, key=lambda each: belief.mean[each], default=TODAY)
             if belief.ratio(chosen, TODAY).median > 1 - TOLERANCE:
                 chosen = TODAY
-        ran = sorted((each for each in counted if each not in (chosen, TODAY)), key=lambda each: belief.mean[each])
-        more_probes = None if decided else least_probes_to_decide(belief, now, counted)
+        ran = sorted((each for each in measured if each not in (chosen, TODAY)), key=lambda each: belief.mean[each])
+        more_probes = None if decided else least_probes_to_decide(belief, now, measured)
         mean_s = self.spent_s / max(1, self.count)
         candidates = self.space.candidates
         return Balance(
@@ -341,11 +333,11 @@ class BalanceSearch:
             keys={knob.key: list(knob.values) for knob in self.space.knobs},
             refused=self.space.refused,
             candidates=len(candidates),
-            today=self._described(TODAY, belief),
-            chosen=self._described(chosen, belief),
+            today=self._described(TODAY),
+            chosen=self._described(chosen),
             decided=decided,
-            others=[self._described(each, belief) for each in ran],
-            rivals=[self._described(each, belief) for each in now.rivals if each != chosen],
+            others=[self._described(each) for each in ran],
+            rivals=[self._described(each) for each in now.rivals if each != chosen],
             more_probes=more_probes,
             more_s=None if more_probes is None else more_probes * mean_s,
             failed=[
@@ -355,7 +347,7 @@ class BalanceSearch:
             spent_s=self.spent_s,
         )
 
-    def _described(self, number: int, belief: Belief) -> BalancedCandidate:
+    def _described(self, number: int) -> BalancedCandidate:
         from workflow.balance.balance_model import BalancedCandidate
         from workflow.balance.candidates import weight
 
@@ -365,8 +357,8 @@ class BalanceSearch:
         return BalancedCandidate(
             settings=candidate.settings,
             probes=times,
-            seconds=_bounds(belief.time(number), 1 / weight(candidate, self.request.goal)),
-            ratio=_bounds(belief.ratio(number, TODAY)),
+            seconds=_bounds(self.belief.time(number), 1 / weight(candidate, self.request.goal)),
+            ratio=_bounds(self.belief.ratio(number, TODAY)),
             forecast=self.first_forecast[number],
             nodes=candidate.plan.nodes,
             queue_memory=None if None in memory else sum(each or 0 for each in memory),

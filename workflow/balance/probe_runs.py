@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -12,20 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from workflow.balance.balance_model import ProbeRecord
-from workflow.campaign.execution.repetition import remove_data
+from workflow.campaign.execution.repetition import StartedAttempt, remove_data, run_repetition
 from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
+from workflow.provenance.provenance_model import Provenance
 from workflow.report.build.measured_forecast import TimePerStep, step_time
 from workflow.report.read.run_records import read_records
-from workflow.report.report_files import compute_report
-from workflow.report.report_model import Report
-from workflow.run.records.run_directory import create_run_dir
-from workflow.run.state.lifecycle_events import FROM_OUTSIDE
-from workflow.run.supervisor import supervise
 from workflow.spec.load import Loaded
 
 PROBES_FILE = "probes.jsonl"
@@ -76,49 +71,42 @@ def probe_key(plan: Plan, loaded: Loaded, looked_up: LookedUp) -> str:
 
 
 def run_probe(
-    loaded: Loaded, plan: Plan, allocation: Allocation, run_dir: Path, key: str, settings: Mapping[str, Any]
+    loaded: Loaded,
+    plan: Plan,
+    allocation: Allocation,
+    run_dir: Path,
+    provenance: Provenance,
+    key: str,
+    settings: Mapping[str, Any],
 ) -> tuple[ProbeRecord, bool]:
-    """Run one candidate to its end, and remove its data. Returns its record, and whether something else ended it: a
-    signal, a lost node, the end of the job.
+    """Run one candidate to its end, as a repetition of a campaign, and remove its data. Returns its record, and whether
+    something else ended it: a signal, a lost node, the end of the job.
 
     Raises RunError where the directory cannot be used.
     """
-    begin = time.monotonic()
-    create_run_dir(plan, loaded, run_dir, latest=False)
-    with contextlib.closing(supervise(run_dir, allocation)) as states:
-        for _ in states:
-            pass
-    wall_s = time.monotonic() - begin
-    report = compute_report(run_dir)
-    reason = "" if report.run.state == "succeeded" else report.run.reason or report.run.state
-    took = TimePerStep(0, None, None) if reason else _step_time(run_dir, plan, report)
+    start = StartedAttempt(run_dir, 1, plan.nodes, time.time())
+    attempt = run_repetition(start, plan, loaded, allocation, provenance, lambda: None)
+    reason = "" if attempt.state == "succeeded" else attempt.reason or attempt.state
+    took = TimePerStep(0, None, None) if reason else _step_time(run_dir, plan, attempt.figures)
     if took.pace_s is None and took.span_s is None and not reason:
         reason = f"stage {counted_stage(plan)} has too few steps to be timed"
     remove_data(run_dir)
+    shares = {stage.name: attempt.figures.get(f"stages.{stage.name}.wait_share") for stage in plan.stages}
     record = ProbeRecord(
         key=key, settings=dict(settings), run=run_dir.name, steps=took.steps, pace_s=took.pace_s, span_s=took.span_s,
-        wall_s=round(wall_s, 3), reason=reason, waits=_waits(report),
+        wall_s=round(attempt.wall_s, 3), reason=reason,
+        waits={name: round(share, 3) for name, share in shares.items() if share is not None},
     )  # fmt: skip
-    return record, report.run.state == "interrupted" or report.run.cause in FROM_OUTSIDE
+    return record, attempt.state in ("interrupted", "lost")
 
 
-def _step_time(run_dir: Path, plan: Plan, report: Report) -> TimePerStep:
+def _step_time(run_dir: Path, plan: Plan, figures: Mapping[str, float]) -> TimePerStep:
     """Of a program without metrics, from its steps as its stream was seen to have them."""
     name = counted_stage(plan)
     found = step_time(read_records(run_dir), name)
-    stage = report.stage(name)
-    steps = max(stage.steps_out or 0, stage.steps_in or 0)
-    if found.steps or not steps or not report.run.wall_s:
-        return found
-    return TimePerStep(steps, report.run.wall_s / steps, report.run.wall_s / steps)
-
-
-def _waits(report: Report) -> dict[str, float]:
-    return {
-        stage.name: round(stage.wait_s / stage.wall_s, 3)
-        for stage in report.stages
-        if stage.wait_s is not None and stage.wall_s
-    }
+    steps = int(max(figures.get(f"stages.{name}.{each}", 0) for each in ("steps_out", "steps_in")))
+    wall_s = figures.get("run.wall_s")
+    return found if found.steps or not steps or not wall_s else TimePerStep(steps, wall_s / steps, wall_s / steps)
 
 
 def read_probes(directory: Path) -> list[ProbeRecord]:

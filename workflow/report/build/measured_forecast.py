@@ -44,7 +44,7 @@ def step_terms(records: Records, stage: str) -> StepTerms:
     metrics = records.metrics[stage]
     if not metrics.steps:
         return StepTerms()
-    counts = {end: sum(each.count for each in steps) for end, steps in metrics.steps_of.items()}
+    counts = _counts(metrics)
     terms = _terms(metrics, max(counts, key=lambda end: counts[end]))
     terms.moved = {
         end: (counts[end], sum(each.bytes or 0 for each in steps) / counts[end])
@@ -53,6 +53,11 @@ def step_terms(records: Records, stage: str) -> StepTerms:
     ranks = records.plan.stage(stage).ranks
     terms.cpu_s, terms.ready_s = _cpu_per_step(records.cpu.get(stage, []), metrics, terms, ranks)
     return terms
+
+
+def _counts(metrics: StageMetrics) -> dict[EndOfStream, int]:
+    """End → its steps: a line of a long run stands for several."""
+    return {end: sum(each.count for each in steps) for end, steps in metrics.steps_of.items()}
 
 
 def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
@@ -154,7 +159,7 @@ class TimePerStep(NamedTuple):
 def step_time(records: Records, stage: str) -> TimePerStep:
     """The time per step of a run, counted at a stage that uses workflow.stage."""
     metrics = records.metrics[stage]
-    counts = {end: sum(each.count for each in steps) for end, steps in metrics.steps_of.items()}
+    counts = _counts(metrics)
     if not counts:
         return TimePerStep(0, None, None)
     steps = sorted(metrics.steps_of[max(counts, key=lambda end: counts[end])], key=lambda each: each.t)
