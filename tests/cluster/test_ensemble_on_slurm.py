@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.integration.test_ensembles import MEMBERS, WITH, has_steps, of_members, values_of
+from tests.support.ensembles import MEMBERS, WITH, has_steps, of_members, values_of
 from tests.support.held_members import held_gray_scott, let_go
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.pipelines import Done

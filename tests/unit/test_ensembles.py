@@ -11,7 +11,7 @@ from tests.support.planner import SITE, Planner, end_of
 from workflow.plan.plan_model import Plan
 from workflow.report.show.folded_members import fold_plan
 from workflow.report.show.plan_tables import failure_table, plan_stage_table
-from workflow.spec.models.pipeline import DrawnValue, Ensemble
+from workflow.spec.models.ensembles_and_triggers import DrawnValue, Ensemble
 
 ENSEMBLE = """
 stages:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from workflow.engines import KEPT_VIA
 from workflow.errors import Problem
 from workflow.formatting import plural
-from workflow.spec.models.pipeline import Ensemble, NumberedCollect
+from workflow.spec.models.ensembles_and_triggers import Ensemble, NumberedCollect
 from workflow.spec.models.stage_policies import FailureRule
 from workflow.spec.models.units import Scalar
 from workflow.spec.origins import WrittenKey

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from workflow.errors import Problem
 from workflow.spec.ensembles import EnsembleMember, Expanded, PortsOf, made_node, reading_ends, stage_of
-from workflow.spec.models.pipeline import When
+from workflow.spec.models.ensembles_and_triggers import When
 from workflow.spec.origins import WrittenKey
 from workflow.spec.references import LONGEST_NAME, section, text_at
 from workflow.spec.suggest import did_you_mean, listing, shortened

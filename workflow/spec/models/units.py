@@ -1,10 +1,12 @@
-"""Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are in seconds, bytes and 1."""
+"""Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are in seconds, bytes and 1.
+
+Also the names of stages and streams, and what all models have in common."""
 
 import math
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -54,6 +56,9 @@ def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
 
 
 Scalar = bool | int | float | str  # what YAML has for one value
+# Stage and stream names become directory names, placeholder parts and `--set` keys.
+NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Duration = Annotated[
     float,
     BeforeValidator(to_seconds),

@@ -1,0 +1,197 @@
+"""What the user wrote about ensembles and triggers: `members:`, `collect:` and `when:`, as frozen models."""
+
+import hashlib
+import math
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from workflow.spec.models.stage_policies import OrShort
+from workflow.spec.models.units import Name, Scalar, Spec
+
+
+class DrawnValue(Spec):
+    """A range from which each member of an ensemble draws a value of its own."""
+
+    from_: int | Annotated[float, Field(allow_inf_nan=False)] = Field(alias="from", description="the smallest value")
+    to: int | Annotated[float, Field(allow_inf_nan=False)] = Field(description="the largest value")
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="log: all ratios are alike, so that 1 to 10 is drawn as often as 10 to 100"
+    )
+    whole: bool = Field(False, description="whole numbers only, both ends included")
+
+    @model_validator(mode="after")
+    def _is_range(self) -> "DrawnValue":
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        if self.from_ >= self.to:
+            turned = f"`{{from: {self.to}, to: {self.from_}}}`" if self.from_ > self.to else "a larger `to`"
+            raise ValueError(f"nothing can be drawn from {self.from_} to {self.to}; use {turned}")
+        if self.scale == "log" and self.from_ <= 0:
+            raise ValueError(f"a log scale has no {self.from_}; use `scale: linear`, or a `from` that is more than 0")
+        if self.whole and not (isinstance(self.from_, int) and isinstance(self.to, int)):
+            raise ValueError("the ends of a range of whole numbers are whole numbers; change them, or remove `whole`")
+        return self
+
+    def at(self, share: float) -> int | float:
+        """The value at this share of the range, from 0 to 1 exclusive.
+
+        Rounded to 12 digits: the last bits of a logarithm are not the same on each machine.
+        """
+        begin, end = self.from_, self.to + 1 if self.whole else self.to
+        if self.scale == "log":
+            value = math.exp(math.log(begin) + share * (math.log(end) - math.log(begin)))
+        else:
+            value = begin + share * (end - begin)
+        rounded = float(f"{value:.12g}")
+        return min(max(math.floor(rounded) if self.whole else rounded, self.from_), self.to)
+
+
+class Ensemble(Spec):
+    """Members of an ensemble: the same stage several times, each with values of its own."""
+
+    count: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many, where they have no other values, or drawn ones"
+    )
+    values: list[dict[Name, Scalar]] = Field(
+        [], examples=[[{"F": 0.03}, {"F": 0.04}]], description="the values of each member, by name"
+    )
+    matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
+    )
+    draw: dict[Name, DrawnValue] = Field(
+        {},
+        examples=[{"F": {"from": 0.03, "to": 0.05}}],
+        description="with `count`: values by name, of which each member draws one at random. They follow from `seed`, "
+        "from the name, from the number of the member and from how often it was drawn again: the same on each machine",
+    )
+    seed: int = Field(0, description="with `draw`: another number draws other values")
+    at_once: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="how many run at the same time: each of the others starts when one has ended, on its cores "
+        "(default: all)",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Ensemble":
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        given = [key for key in ("draw" if self.draw else "count", "values", "matrix") if getattr(self, key)]
+        if not given:
+            raise ValueError("the members are missing; write `members: 16`, a list of their values, or a `matrix`")
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+        if any(each.keys() != self.values[0].keys() for each in self.values):
+            raise ValueError("the members have values of different names; give each member the same names")
+        if self.draw and self.count is None:
+            raise ValueError("count is missing; say how many members draw their values: `count: 16`")
+        if "seed" in self.model_fields_set and not self.draw:
+            raise ValueError("seed is for values that are drawn; add `draw: {F: {from: 0.03, to: 0.05}}`, or remove it")
+        if "index" in [*self.matrix, *self.draw, *(self.values[0] if self.values else ())]:
+            raise ValueError("`index` is the number of a member, from 0; give the value another name")
+        return self
+
+    @property
+    def each(self) -> list[dict[str, Scalar]]:
+        """The values of each member."""
+        if self.count is not None:
+            return [self.drawn(index) for index in range(self.count)]
+        if self.values:
+            return self.values
+        return [dict(zip(self.matrix, chosen, strict=True)) for chosen in product(*self.matrix.values())]
+
+    def drawn(self, index: int, redraw: int = 0) -> dict[str, Scalar]:
+        """The values that a member draws, at first or for the `redraw`-th time again.
+
+        Each follows from 53 bits of a SHA-256, which is the same everywhere and always.
+        """
+        found: dict[str, Scalar] = {}
+        for name, values in self.draw.items():
+            digest = hashlib.sha256(f"{self.seed}/{name}/{index}/{redraw}".encode()).digest()
+            found[name] = values.at((int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53)
+        return found
+
+
+def _members(value: Any) -> Any:
+    """A number and a list stand for mappings."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"count": value}
+    if isinstance(value, list) and not all(isinstance(each, dict) for each in value):
+        raise ValueError("expected the values of each member by name; for example `[{F: 0.03}, {F: 0.04}]`")
+    return {"values": value} if isinstance(value, list) else value
+
+
+EnsembleOrShort = Annotated[
+    Ensemble,
+    BeforeValidator(_members),
+    OrShort({"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "object"}, "minItems": 1}),
+]
+
+
+class NumberedCollect(Spec):
+    """How streams of members are collected, by a number: in so many groups, or by neighbours so far away."""
+
+    groups: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many: as many readers, each with the steps of its members as they come"
+    )
+    neighbour: int | None = Field(
+        None,
+        examples=[1],
+        description="member i is read by member i + so many, in a circle; 0: the same as the word `neighbour`",
+    )
+
+
+def _one_number(value: Any) -> Any:
+    """A mapping has one key, with a value."""
+    if isinstance(value, dict) and ([*value] not in (["groups"], ["neighbour"]) or None in value.values()):
+        words = "`each`, `any`, `all`, `neighbour`, `{groups: N}` or `{neighbour: N}`"
+        raise ValueError(f"expected {words}; for example `collect: {{groups: 4}}`")
+    return value
+
+
+# How the streams of the members of an ensemble reach their readers.
+Collect = Annotated[Literal["each", "any", "all", "neighbour"] | NumberedCollect, BeforeValidator(_one_number)]
+
+# An operator and a number. It is read as the parameters of the component that compares are.
+_Condition = Annotated[
+    Scalar, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}], "examples": ["> 0.9"]})
+]
+
+
+class When(Spec):
+    """Which steps of a stream a stage gets: those at which all conditions hold, and some around each.
+
+    wf adds a stage of the component `select` between the stream and the stage, `STAGE-when`, and a stream of that name
+    between the two. That has the `via`, `coupling`, `transport`, `interface`, `strategy`, `step_size`, `keep` and
+    `queue.limit` of the stream that is selected from, and its `spool` if the stage is started again by `on_failure`.
+    Its queue blocks: what was selected is not discarded. All other keys are those of the stream with all steps.
+    """
+
+    stream: Name = Field(description="a stream that the stage reads")
+    variable: str = Field("", description="the variable of `max`, `min` and `mean`")
+    max: _Condition | None = Field(
+        None, description='a condition on the largest finite value of the variable: `"> 0.9"`, as in `expect:`'
+    )
+    min: _Condition | None = Field(None, description="a condition on the smallest finite value of the variable")
+    mean: _Condition | None = Field(None, description="a condition on the mean of the finite values of the variable")
+    step: _Condition | None = Field(
+        None, description='a condition on the number of the step, counted from 0: `">= 100"`'
+    )
+    before: int = Field(
+        0, ge=0, description="how many steps before each event the stage gets, too; so many are kept in memory"
+    )
+    after: int = Field(0, ge=0, description="how many steps after each event the stage gets, too")
+    times: Literal["each", "once"] = Field(
+        "each", description="each: every step at which all conditions hold is an event; once: the first one only"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "When":
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        on_values = [name for name in ("max", "min", "mean") if getattr(self, name) is not None]
+        if on_values and not self.variable:
+            raise ValueError(f"{' and '.join(on_values)} of what? the variable is missing; add `variable: NAME`")
+        if self.variable and not on_values:
+            raise ValueError('variable needs a condition on it; add `max: "> 0.9"`, or `min`, or `mean`')
+        if not on_values and self.step is None:
+            raise ValueError('there is no condition; add `variable: NAME, max: "> 0.9"`, or `step: ">= 100"`')
+        return self
