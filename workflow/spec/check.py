@@ -25,12 +25,12 @@ from workflow.spec.references import (
     RELAY,
     added_by_wf,
     implicit_stage_problems,
-    may_redraw,
     ports_of,
     programs,
     reference_problems,
     section,
     text_at,
+    written_rule,
 )
 from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -157,7 +157,7 @@ def _has_ensembles(root: Node) -> bool:
     stages, streams = (section(root, name).values() for name in ("stages", "streams"))
     if any(each.child("members") for each in stages) or any(each.child("collect") for each in streams):
         return True
-    return any(map(may_redraw, stages))
+    return any("redraw" in written_rule(each) for each in stages)
 
 
 def _has_triggers(root: Node) -> bool:

@@ -24,7 +24,7 @@ from workflow.spec.models.units import Scalar
 from workflow.spec.origins import WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
-from workflow.spec.references import may_redraw, section, text_at
+from workflow.spec.references import section, text_at, written_rule
 from workflow.spec.suggest import listing, nearest_name
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, relabelled, walk
@@ -144,7 +144,7 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
 def _redraws(stage: Node) -> int:
     """How often a member of a stage may be drawn again; 0 also where its rule is wrong."""
     node = stage.child("on_failure")
-    if node is None or not may_redraw(stage):
+    if node is None or "redraw" not in written_rule(stage):
         return 0
     rule, problems = validated(FailureRule, node if isinstance(node.value, dict) else Node({"do": node}, node.place))
     return 0 if rule is None or problems else rule.redraws
