@@ -51,12 +51,12 @@ def start_preflight(
         finish = start_look_up(needs)
         return lambda: [*pipeline.warnings, note, *to_problems(finish(), origins)]
     finish = start_look_up(stage_needs(plan, pipeline))
-    missing = list(_missing_secrets(plan, origins))
+    missing = origins.as_written(_missing_secrets(plan, origins))
     return lambda: [*pipeline.warnings, *missing, *to_problems(finish(), origins)]
 
 
 def _missing_secrets(plan: Plan, origins: Origins) -> Iterator[Problem]:
-    """The secrets that no stage could read."""
+    """The secrets that no stage could read, at the keys of the plan's stages."""
     for stage in plan.stages:
         for name, source in stage.secrets.items():
             key = f"stages.{stage.name}.env.{name}"
@@ -64,7 +64,7 @@ def _missing_secrets(plan: Plan, origins: Origins) -> Iterator[Problem]:
                 read_secrets({name: source})
             except SecretMissingError as error:
                 hint = "`wf run` reads it when the stage starts"
-                yield Problem(*origins.place(key), origins.written(key), str(error), hint)
+                yield Problem(*origins.place(key), key, str(error), hint)
 
 
 def is_launcher(need: StageNeed) -> bool:

@@ -164,7 +164,7 @@ streams:
 """)
     (problem,) = caught.value.problems
     assert (problem.key, problem.line) == ("stages.keep.when.stream", 6)
-    assert problem.message == "there is no stream `position`"
+    assert problem.message == "there is no stream `position` (both members)"
     assert problem.hint == "did you mean `positions`?"
 
 

@@ -86,9 +86,9 @@ def make_plan(
 
     # Placement: nodes and cores
     kinds = stage_kinds(declared, joined.values())
-    before = len(problems.found)
+    before = problems.count
     placements = place_stages(declared, kinds, joined.values(), waits, site, spec.oversubscribe, notes)
-    placed = len(problems.found) == before
+    placed = problems.count == before
     allocation = plan_allocation(spec.allocation, site, placements, notes, placed=placed)
 
     # Streams: the engine, its parameters and what else each end needs

@@ -18,12 +18,13 @@ class Problems:
 
     def __init__(self, origins: Origins) -> None:
         self._origins = origins
-        self._found: list[Problem] = []
+        # At the keys of the plan's stages and streams, each once, in order.
+        self._found: dict[Problem, None] = {}
 
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
         message += self._origins.from_parameters(key)
-        self._add(Problem(*self._origins.place(key), self._origins.written(key), message, hint))
+        self._found[Problem(*self._origins.place(key), key, message, hint)] = None
 
     def place(self, key: str) -> tuple[str, int, int]:
         """(source, line, column) of a key's value."""
@@ -35,21 +36,22 @@ class Problems:
 
     def add_in_file(self, file: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
         """A mistake in a file that the pipeline names, e.g. a template."""
-        self._add(Problem(self._origins.beside(file), line, column, self._origins.written(key), message, hint))
-
-    def _add(self, problem: Problem) -> None:
-        if problem not in self._found:
-            self._found.append(problem)
+        self._found[Problem(self._origins.beside(file), line, column, key, message, hint)] = None
 
     def raise_any(self) -> None:
         """Raises SpecError when there is anything."""
         if self._found:
-            raise SpecError(self._found)
+            raise SpecError(self.found)
 
     @property
     def found(self) -> list[Problem]:
-        """All so far."""
-        return list(self._found)
+        """All so far, at the keys that the user wrote; those of members of an ensemble that are alike once."""
+        return self._origins.as_written(self._found)
+
+    @property
+    def count(self) -> int:
+        """How many so far."""
+        return len(self._found)
 
 
 # What the passes of the plan note beside their results: mistakes, reasons, advice.
@@ -84,7 +86,7 @@ class Notes:
 
 def located(advice: Iterable[str], origins: Origins) -> list[Problem]:
     """The advice of a plan as messages, each with the place in the pipeline file of what it is about."""
-    return [_located(text, origins) for text in advice]
+    return origins.as_written(_located(text, origins) for text in advice)
 
 
 def _located(text: str, origins: Origins) -> Problem:
@@ -96,4 +98,4 @@ def _located(text: str, origins: Origins) -> Problem:
         key, text = f"{'streams' if kind == 'stream' else 'stages'}.{name}", text[named.end() :]
     if not key:
         return to_message("note", text)
-    return Problem(*origins.place(key), origins.written(key), text, level="note")
+    return Problem(*origins.place(key), key, text, level="note")

@@ -149,7 +149,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems = [problem for problem in checked.problems if problem.key not in hidden] + secrets
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
-    checked.problems = [each._replace(key=checked.origins.written(each.key)) for each in checked.problems]
+    checked.problems = checked.origins.as_written(checked.problems)
     return checked
 
 

@@ -21,7 +21,7 @@ from workflow.formatting import plural
 from workflow.spec.models.ensembles_and_triggers import Ensemble, NumberedCollect
 from workflow.spec.models.stage_policies import FailureRule
 from workflow.spec.models.units import Scalar
-from workflow.spec.origins import WrittenKey
+from workflow.spec.origins import MemberName, WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
 from workflow.spec.references import section, text_at, written_rule
@@ -101,6 +101,10 @@ class MemberPlace:
     def name(self, of: str) -> str:
         """The name of its stage, or of its stream: `sim-07` of 16, `sim-07-redrawn-1`."""
         return f"{of}-{self.index:0{len(str(self.count - 1))}}" + (f"-redrawn-{self.redraw}" if self.redraw else "")
+
+    def member(self, ensemble: str) -> MemberName:
+        """It, as a member of this ensemble."""
+        return MemberName(self.name(ensemble), ensemble, self.redraw > 0)
 
 
 def group_name(stream: str, group: int) -> str:
@@ -369,8 +373,15 @@ class _Expansion:
                 if (written := self._root.child(part)) is not None:
                     self._expanded.root = self._expanded.root.with_child(part, written._replace(value=entries))
 
-    def _add(self, part: Literal["stages", "streams"], name: str, node: Node, asked: KeyPath) -> None:
-        """Add a stage or a stream that follows from the key `asked`."""
+    def _add(
+        self,
+        part: Literal["stages", "streams"],
+        name: str,
+        node: Node,
+        asked: KeyPath,
+        member: MemberName | None = None,
+    ) -> None:
+        """Add a stage or a stream that follows from the key `asked`. `member`: the one that it belongs to."""
         is_written = asked == (part, name)
         if name in self._new[part] or (not is_written and name in section(self._root, part)):
             text = f"there is already a {part.removesuffix('s')} `{name}`, and wf would add one of that name"
@@ -380,7 +391,7 @@ class _Expansion:
             # What is below `members` belongs to the stage, what is below `collect` to no stream.
             is_member = asked[-1] == "members"
             key = key_text(asked[:-1] if is_member else asked)
-            self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member)
+            self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member, member=member)
 
     def _places(self, ensemble: str, index: int) -> list[MemberPlace]:
         """Those that may run in the place of a member, itself first."""
@@ -411,7 +422,7 @@ class _Expansion:
                 self._expanded.members[stage] = member
                 if has_placeholders:
                     own = self._filled(own, ("stages", name), member.placeholders, place.number)
-                self._add("stages", stage, self._beside(own, index), ("stages", name, "members"))
+                self._add("stages", stage, self._beside(own, index), ("stages", name, "members"), place.member(name))
                 before = stage
 
     def _renamed(self, ensemble: str, place: MemberPlace) -> dict[str, str]:
@@ -477,9 +488,10 @@ class _Expansion:
             for index in range(count):
                 reader = (index + _distance(how)) % count
                 ends = [self._reader(end, reader, name) for end in reading_ends(stream)]
-                named = own.with_child("from", self._writer(stream, MemberPlace(index, 0, count), name))
+                place = MemberPlace(index, 0, count)
+                named = own.with_child("from", self._writer(stream, place, name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
-                self._add("streams", MemberPlace(index, 0, count).name(name), named, asked)
+                self._add("streams", place.name(name), named, asked, place.member(writer))
             return
         groups = [(name, list(range(count)))]
         if isinstance(how, int):
@@ -503,7 +515,7 @@ class _Expansion:
         places = [place for index in members for place in self._places(writer, index)]
         for each in places:
             own = made._replace(value={**made.value, "from": self._writer(stream, each, name), **alike})
-            self._add("streams", each.name(name), own, asked)
+            self._add("streams", each.name(name), own, asked, each.member(writer))
         # It waits most of the time.
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
         parameters = {"together": how == "all", "members": [each.number for each in places]}

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from workflow.errors import Problem
+from workflow.spec.suggest import listing
 from workflow.spec.yaml_tree.node import Node, SourcePosition, key_path, nearest
+
+# What a value of a member adds to a message on it.
+_VALUE = re.compile(r"got .* \((?=from [^()]*\bmember\.)")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_FEW = 3
+
+
+class MemberName(NamedTuple):
+    """A member of an ensemble. `stands_in`: it begins only in the place of another one."""
+
+    name: str
+    ensemble: str
+    stands_in: bool = False
 
 
 class WrittenKey(NamedTuple):
-    """The key that the user wrote, for a key that wf added. `below`: the keys below correspond to each other too."""
+    """The key that the user wrote, for a key that wf added. `below`: the keys below correspond to each other too;
+    `member`: the one that it belongs to."""
 
     key: str
     below: bool = True
+    member: MemberName | None = None
 
 
-def written_key(key: str, added: Mapping[str, WrittenKey]) -> str:
-    """The key that the user wrote, for one of a stage or a stream that wf added; any other key unchanged."""
+def _written(key: str, added: Mapping[str, WrittenKey]) -> tuple[str, MemberName | None]:
+    """The key that the user wrote, for one of a stage or a stream that wf added, and the member of an ensemble that it
+    belongs to; any other key unchanged."""
     ends = [len(key), *(index for index in range(len(key) - 1, 0, -1) if key[index] in ".[")]
     for end in ends if added else ():
         if (found := added.get(key[:end])) is not None:
             # A pipe may belong to a member of an ensemble: both were added.
-            return written_key(found.key + (key[end:] if found.below else ""), added)
-    return key
+            written, member = _written(found.key + (key[end:] if found.below else ""), added)
+            return written, found.member or member
+    return key, None
 
 
 class Origins:
@@ -42,7 +62,55 @@ class Origins:
 
     def written(self, key: str) -> str:
         """The key that the user wrote, for a key of a stage or a stream that wf added; any other key unchanged."""
-        return written_key(key, self._added)
+        return _written(key, self._added)[0]
+
+    def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
+        """The problems at the keys that the user wrote, each once.
+
+        What differs by the member of an ensemble only is said of the first one, with how many it holds for.
+        """
+        alike: dict[tuple[str, Problem], list[tuple[Problem, MemberName | None]]] = {}
+        for problem in problems:
+            key, member = _written(problem.key, self._added)
+            found = shape = problem._replace(key=key)
+            if member is not None:
+                # The hint has the names that can be typed.
+                found = found._replace(hint=self._of_any(found.hint))
+                shape = found._replace(message=self._of_any(_VALUE.sub("got (", found.message)))
+            alike.setdefault((member.ensemble if member else "", shape), []).append((found, member))
+        return [self._of_all(found) for found in alike.values()]
+
+    def _of_any(self, text: str) -> str:
+        """A text with the names that the user wrote in place of those of members and their streams."""
+
+        def family(word: re.Match[str]) -> str:
+            for part in ("stages", "streams"):
+                written, member = _written(f"{part}.{word[0]}", self._added)
+                if member is not None:
+                    return written.split(".")[1]
+            return word[0]
+
+        return _WORD.sub(family, text)
+
+    def _of_all(self, found: list[tuple[Problem, MemberName | None]]) -> Problem:
+        """One problem in place of those of several members, which are alike."""
+        problem, first = found[0]
+        if first is None:
+            return problem
+        members = {member: None for _, member in found if member is not None}
+        own = [member.name for member in members if not member.stands_in]
+        total = len({
+            each.member.name for each in self._added.values()
+            if each.member is not None and each.member.ensemble == first.ensemble and not each.member.stands_in
+        })  # fmt: skip
+        if len(own) == total:
+            which = "" if total == 1 else "both members" if total == 2 else f"all {total} members"
+        elif len(members) == 1:
+            which = "" if first.name in _WORD.findall(problem.message) else first.name
+        else:
+            of = f"{len(own)} of {total} members: " if own else ""
+            which = of + listing(own or [member.name for member in members], _FEW)
+        return problem._replace(message=f"{problem.message} ({which})") if which else problem
 
     def of(self, key: str) -> str:
         """`pipeline.yaml:14:9`, `--set ranks…`, `profile post-hoc (pipeline.yaml:31:5)`, or `default`."""

@@ -68,8 +68,8 @@ def job_allocation(
     nodes = trial.nodes if own_nodes or jobs.nodes is None else jobs.nodes
     asked = _laid_over(trial.loaded.spec.allocation, jobs, nodes)
     found = plan_allocation(asked, site, placements, notes)
-    if notes.problems.found:
-        raise SpecError([_in_campaign(problem, campaign) for problem in notes.problems.found])
+    if mistakes := notes.problems.found:
+        raise SpecError([_in_campaign(problem, campaign) for problem in mistakes])
     return found
 
 

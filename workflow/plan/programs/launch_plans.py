@@ -104,7 +104,7 @@ def _check(
 ) -> bool:
     """Whether SSC can do this at all; notes why not."""
     key = f"streams.{name}.via"
-    before = len(problems.found)
+    before = problems.count
     launcher = LAUNCHERS[site.launcher]
     if not launcher.several_programs:
         able = " or ".join(f"`{each}`" for each, other in LAUNCHERS.items() if other.several_programs)
@@ -128,7 +128,7 @@ def _check(
                 f"use `via: sst`; or let it open its streams with workflow.stage: "
                 f"`stages.{port.stage}.{port.side}s: {{{port.name}: {{}}}}`",
             )
-    return len(problems.found) == before
+    return problems.count == before
 
 
 # Batch systems start the script of a job on its first node.

@@ -1,0 +1,73 @@
+"""What is said of the members of an ensemble: each mistake once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.planner import Planner
+from workflow.errors import Problem, SpecError
+from workflow.plan.plan_notes import located
+from workflow.plan.topology.implicit_stages import complete_pipeline
+
+WALKERS = """
+stages:
+  walk: {component: walker, members: MEMBERS, with: {walkers: "${{ member.n }}"}MORE}
+  count: {component: tally, with: {variable: position}}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: count, collect: any}
+  counts: {from: count, to: keep}
+"""
+
+
+def problems(plan_of: Planner, text: str) -> list[Problem]:
+    with pytest.raises(SpecError) as caught:
+        plan_of(text)
+    return caught.value.problems
+
+
+def walkers(members: str, more: str = "") -> str:
+    return WALKERS.replace("MEMBERS", members).replace("MORE", more)
+
+
+@pytest.mark.parametrize(
+    ("values", "which"),
+    [
+        ([0, -1, -2], "all 3 members"),
+        ([0, -1], "both members"),
+        ([0], ""),
+        ([5, 0, 6], "walk-1"),
+        ([0, 5, 0, 0, 0], "4 of 5 members: walk-0, walk-2, walk-3, … (1 more)"),
+    ],
+)
+def test_a_value_that_is_wrong_is_said_once_with_the_members_that_have_it(
+    values: list[int], which: str, plan_of: Planner
+) -> None:
+    (problem,) = problems(plan_of, walkers(str([{"n": value} for value in values]).replace("'", "")))
+    assert problem.key == "stages.walk.with.walkers"
+    assert problem.message == "expected at least 1, got 0 (from member.n)" + (f" ({which})" if which else "")
+
+
+def test_two_mistakes_stay_two(plan_of: Planner) -> None:
+    found = problems(plan_of, walkers("[{n: 0}, {n: 2}]", ", rankz: 2, on_failure: {do: restart, times: 0}"))
+    assert [(each.key, each.message.rpartition(" (")[2]) for each in found] == [
+        ("stages.walk.with.walkers", "walk-0)"),
+        ("stages.walk.rankz", "both members)"),
+        ("stages.walk.on_failure.times", "both members)"),
+    ]
+
+
+def test_a_mistake_that_names_members_and_their_streams_is_said_of_the_first_one(plan_of: Planner) -> None:
+    text = walkers("[{n: 1}, {n: 2}, {n: 3}]", ", on_failure: ignore").replace("any}", "any, via: sst}")
+    (problem,) = problems(plan_of, text)
+    assert problem.key == "stages.walk.on_failure"
+    assert "without walk-0: positions-merge reads its stream positions-0" in problem.message
+    assert problem.message.endswith(" (all 3 members)")
+    assert problem.hint == "use `via: bp5` for positions, or `restart`"  # what can be typed
+
+
+def test_a_note_on_all_members_is_said_once(plan_of: Planner) -> None:
+    text = walkers("[{n: 1}, {n: 2}, {n: 3}]").replace("any}", "any, queue: {limit: 4}}")
+    loaded, plan = plan_of.load(text), plan_of(text)
+    texts = [each.message for each in located(plan.advice, complete_pipeline(loaded).origins)]
+    assert not [each for each in texts if "positions-1" in each or "walk-1" in each]
