@@ -1,4 +1,4 @@
-"""What is said of the members of an ensemble: each mistake once."""
+"""What is said of the members of an ensemble: each mistake once, and what is without effect."""
 
 from __future__ import annotations
 
@@ -71,3 +71,32 @@ def test_a_note_on_all_members_is_said_once(plan_of: Planner) -> None:
     loaded, plan = plan_of.load(text), plan_of(text)
     texts = [each.message for each in located(plan.advice, complete_pipeline(loaded).origins)]
     assert not [each for each in texts if "positions-1" in each or "walk-1" in each]
+
+
+DRAWN = "{count: 3, draw: {n: {from: 1, to: 9, whole: true}, m: {from: 0.1, to: 0.5}}}"
+
+
+def test_a_drawn_value_that_nothing_uses_is_a_warning(plan_of: Planner) -> None:
+    (warning,) = plan_of.load(walkers(DRAWN)).warnings
+    assert (warning.level, warning.key, warning.message) == ("warning", "stages.walk.members.draw.m", "is not used")
+    assert warning.hint == "write `${{ member.m }}` where its value belongs, or remove it"
+    assert plan_of.load(walkers(DRAWN, ', env: {M: "m is ${{ member.m }}"}')).warnings == ()
+
+
+EACH = """
+stages:
+  walk: {component: walker, members: {count: 2, draw: {b: {from: 2, to: 9, whole: true}}}}
+  count: {component: tally, with: {variable: position, bins: "${{ member.b }}"}}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: count, collect: each}
+  counts: {from: count, to: keep, collect: any}
+"""
+
+
+def test_a_drawn_value_may_be_used_in_a_file_and_by_who_reads_a_member(plan_of: Planner) -> None:
+    (plan_of.folder / "deck").write_text("mass = ${{ member.m }}\n")
+    assert plan_of.load(walkers(DRAWN, ", files: {deck.in: deck}")).warnings == ()
+    assert plan_of.load(EACH).warnings == ()
+    (warning,) = plan_of.load(EACH.replace('"${{ member.b }}"', "7")).warnings
+    assert warning.key == "stages.walk.members.draw.b"

@@ -332,6 +332,39 @@ def _redraw_problems(
                 yield problem_at(root, ("streams", stream, "collect"), text, hint)
 
 
+def unused_draws(
+    root: Node, members: Mapping[str, EnsembleMember], templates: Mapping[str, Mapping[str, str]]
+) -> list[Problem]:
+    """A warning for each drawn value of which no text holds the placeholder.
+
+    Args:
+        root: the tree with its ensembles. members: stage → which member it is. templates: stage → name → text of its
+            `files:`.
+    """
+    stages, found = section(root, "stages"), []
+    values = {each.ensemble: each.values for each in members.values()}
+    for name, stage in stages.items():
+        given = stage.child("members")
+        drawn = given.child("draw") if given is not None else None
+        if name not in values or drawn is None:
+            continue
+        # Those that have members because each reads one of these have their values, too.
+        alike = {each for each, its in values.items() if its.keys() == values[name].keys() and each in stages}
+        users = {name, *(each for each in alike if stages[each].child("members") is None)}
+        texts = [node.value for each in users for _, node in walk(stages[each]) if isinstance(node.value, str)]
+        texts += [
+            text for each, member in members.items() if member.ensemble in users
+            for text in templates.get(each, {}).values()
+        ]  # fmt: skip
+        used = {placeholder for text in texts if "${{" in text for placeholder in names_in(text)}
+        for value in drawn.mapping():
+            if f"member.{value}" not in used:
+                hint = f"write `${{{{ member.{value} }}}}` where its value belongs, or remove it"
+                at = ("stages", name, "members", "draw", value)
+                found.append(problem_at(root, at, "is not used", hint, at_key=True)._replace(level="warning"))
+    return found
+
+
 def made_node(value: Any, asked: Node) -> Node:
     """A value that follows from what `asked` says, and has its place."""
     return relabelled(parse_yaml(json.dumps(value), asked.place.source), asked.layer, asked.place)

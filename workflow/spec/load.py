@@ -108,6 +108,10 @@ def load_pipeline(
     texts = [text for files in templates.values() for text in files.values()]
     # What an overlay has replaced may have used one.
     warnings += unused_parameters(root, (root, overlaid.root), texts)
+    if checked.members:
+        from workflow.spec.ensembles import unused_draws  # few pipelines pay for it
+
+        warnings += unused_draws(overlaid.root, checked.members, templates)
     return Loaded(
         spec=checked.spec,
         path=file.absolute(),
