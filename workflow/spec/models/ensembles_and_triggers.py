@@ -47,6 +47,24 @@ class DrawnValue(Spec):
         return min(max(math.floor(rounded) if self.whole else rounded, self.from_), self.to)
 
 
+def _range(value: Any) -> Any:
+    """What is no mapping is no range."""
+    # What follows `; ` is what to type (workflow.spec.validation_messages).
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list):
+        raise ValueError("expected the range that it is drawn from; for example `{from: 0.03, to: 0.05}`")
+    numbers = [each for each in value if isinstance(each, int | float) and not isinstance(each, bool)]
+    text = f"[{', '.join(map(str, value))}]"
+    if len(numbers) == len(value) == 2 and numbers[0] != numbers[1]:
+        meant = f"did you mean `{{from: {min(numbers)}, to: {max(numbers)}}}`?"
+        raise ValueError(f"expected a range, got the list {text}; {meant} A `matrix` has all values of lists")
+    raise ValueError(
+        f"expected a range, got a list of {len(value)}; write `{{from: 0.03, to: 0.05}}`. A `matrix` has all values of "
+        "lists: `members: {matrix: {NAME: [VALUE, …]}}`"
+    )
+
+
 class Ensemble(Spec):
     """Members of an ensemble: the same stage several times, each with values of its own."""
 
@@ -59,7 +77,7 @@ class Ensemble(Spec):
     matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
     )
-    draw: dict[Name, DrawnValue] = Field(
+    draw: dict[Name, Annotated[DrawnValue, BeforeValidator(_range)]] = Field(
         {},
         examples=[{"F": {"from": 0.03, "to": 0.05}}],
         description="with `count`: values by name, of which each member draws one at random. They follow from `seed`, "
