@@ -100,3 +100,24 @@ def test_a_drawn_value_may_be_used_in_a_file_and_by_who_reads_a_member(plan_of: 
     assert plan_of.load(EACH).warnings == ()
     (warning,) = plan_of.load(EACH.replace('"${{ member.b }}"', "7")).warnings
     assert warning.key == "stages.walk.members.draw.b"
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ("{values: [{n: 1}, {n: 2}], at_once: 2}", []),
+        (
+            "{values: [{n: 1}, {n: 2}], at_once: 3}",
+            ["3 at once, of 2 members: all run at the same time", "use less than 2, or remove it"],
+        ),
+        (
+            "{matrix: {n: [7]}, at_once: 2}",
+            ["2 at once, of 1 member: all run at the same time", "remove it"],
+        ),
+    ],
+)
+def test_more_at_once_than_there_are_is_a_warning(members: str, said: list[str], plan_of: Planner) -> None:
+    found = plan_of.load(walkers(members)).warnings
+    assert [text for each in found for text in (each.message, each.hint)] == said
+    assert all((each.level, each.key) == ("warning", "stages.walk.members.at_once") for each in found)
+    assert [stage.starts_after for stage in plan_of(walkers(members)).stages][:1] == [[]]

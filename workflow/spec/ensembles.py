@@ -142,6 +142,7 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
     expanded.problems += _redraw_problems(root, streams, collects, ensembles, redraws)
     if not expanded.problems:
         _Expansion(root, expanded, streams, collects, values, ensembles, redraws, ports_of).run()
+    expanded.problems += _without_effect(root, at_once, values)
     return expanded
 
 
@@ -236,6 +237,18 @@ def _add_readers(
                     problems += [] if problem in problems else [problem]
         if len(values) == before:
             return
+
+
+def _without_effect(
+    root: Node, at_once: Mapping[str, int], values: Mapping[str, Sequence[Mapping[str, Scalar]]]
+) -> Iterator[Problem]:
+    """A warning for each `at_once` that no member waits for."""
+    for name, most in at_once.items():
+        if most > (count := len(values[name])):
+            text = f"{most} at once, of {plural(count, 'member')}: all run at the same time"
+            hint = f"use less than {count}, or remove it" if count > 1 else "remove it"
+            at = ("stages", name, "members", "at_once")
+            yield problem_at(root, at, text, hint)._replace(level="warning")
 
 
 def _together(name: str, streams: Mapping[str, Node], collects: Mapping[str, _Collect]) -> list[str]:
