@@ -14,6 +14,7 @@ from tests.support.pipelines import run
 from tests.support.waiting import wait_until
 from workflow.report.show.event_lines import event_text
 from workflow.report.show.folded_members import counts_text, fold_report
+from workflow.report.show.member_values import members_of_run
 from workflow.run.records.events_file import read_events
 from workflow.run.records.run_directory import read_filled_plan
 from workflow.run.state.events import StageStarted
@@ -133,6 +134,13 @@ def test_a_member_that_fails_is_drawn_again(tmp_path: Path, at_once: int, rule: 
         line.partition(";")[0] for line in lines
     )
     assert any(f"and {first[1][0]} in its place (`redraw`)" in each for each in done.report.warnings)
+    (table,) = members_of_run(done.report, "page")
+    rows = {row[0]: (row[1], row[2], row[3]) for row in table.table.rows}
+    assert rows == {
+        name: (str(value), "failed" if value >= LIMIT else "succeeded", place[at - 1][0] if at else "")
+        for place in places.values()
+        for at, (name, _, value) in enumerate(place)
+    }
     shown = {each.name: each.state for each in fold_report(done.report).stages}
     assert shown["6 × sim"] == counts_text(states[f"sim-{index}"] for index in range(6))
     assert "unneeded" in shown["12 × sim-redrawn"] and "unneeded" not in shown["6 × sim"]

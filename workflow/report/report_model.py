@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from workflow.plan.plan_model import ParameterPlan
 from workflow.run.records.run_notes import RunNote
 from workflow.run.state.lifecycle_events import RunCause
+from workflow.spec.models.units import Scalar
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
@@ -144,6 +145,7 @@ class StagePart(ReportPart):
     program: str = Field(description="the component's name, or the command")
     ensemble: str = Field("", description="the ensemble that it is a member of; empty: none")
     stands_in_for: str = Field("", description="the member that must have failed before it begins; empty: none")
+    values: dict[str, Scalar] = Field({}, description="of a member of an ensemble its own values, by name")
     ranks: int
     state: StageVerdict = Field(
         description="ended: its process is gone, and it has no verdict; unneeded: it never began, because the "

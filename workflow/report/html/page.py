@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
@@ -43,6 +44,9 @@ from workflow.report.show.report_tables import (
 )
 from workflow.report.show.run_in_words import compression_lines, fault_text, limit_lines, note_lines, total_text
 from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE
+
+if TYPE_CHECKING:
+    from workflow.report.show.member_values import MemberTable
 
 SIGNS = {
     "succeeded": "✓",
@@ -122,6 +126,7 @@ def make_html(records: Records, report: Report) -> str:
         node_count=node_count_text(records.plan),
         stage_table=stage_table(folded, "page"),
         stage_shares=explain_columns(),
+        member_tables=member_tables(report),
         spread_table=spread_table(report),
         forecast_table=measured_table(report.forecast),
         forecast_off=off_text(report),
@@ -129,6 +134,15 @@ def make_html(records: Records, report: Report) -> str:
         notes=[*report.unfinished_files, *report.notes, *records.plan.advice],
         environment=environment_facts(records, report),
     )
+
+
+def member_tables(report: Report) -> list[MemberTable]:
+    """Which member has which values."""
+    if not any(stage.values for stage in report.stages):
+        return []
+    from workflow.report.show.member_values import members_of_run  # few runs pay for it
+
+    return members_of_run(report, "page")
 
 
 def key_facts(report: Report) -> list[KeyFact]:

@@ -152,6 +152,7 @@ def _fold_stages(name: str, stages: Sequence[StagePart]) -> StagePart:
     return stages[0].model_copy(
         update={
             "name": name,
+            "values": {},
             "state": counts_text(stage.state for stage in stages),
             "pid": None,
             **ends,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
+    from workflow.report.show.member_values import MemberTable
     from workflow.report.show.terminal import Console, PlainOutput
     from workflow.report.show.text_table import Table, View
     from workflow.spec.models.component import Component
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 def show_report(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
     """The whole report. `run_dir`: of the run, where it is known."""
     from workflow.report.show.folded_members import fold_report, spread_lines
+    from workflow.report.show.member_values import members_of_run
     from workflow.report.show.plan_tables import parameters_line
     from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
 
@@ -55,6 +57,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
     left_out = draw_table(console, stage_table(report, "terminal"))
     for line in spread_lines(whole):
         say(console, line, "dim", wrap=True)
+    _show_members(console, members_of_run(whole, "terminal"))
     if meaning := explain_columns(left_out):
         say(console, meaning, "dim", wrap=True)
     _show_streams(console, report, "terminal")
@@ -70,6 +73,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
     """How far a run is: a line for the run, one per stage and one per stream. `run_dir`: of the run, where it is
     known."""
     from workflow.report.show.folded_members import fold_report
+    from workflow.report.show.member_values import members_of_run
     from workflow.report.show.run_in_words import course_lines, note_lines
 
     console = console or make_output()
@@ -83,6 +87,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
         say(console, f"  {line}", wrap=True)
     folded = fold_report(report)
     draw_table(console, stage_table(folded, "status"))
+    _show_members(console, members_of_run(report, "status"))
     _show_streams(console, folded, "status")
     draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
@@ -146,6 +151,10 @@ def show_plan(
         say(console, f"  params: {parameters_line(plan.params)}", wrap=True)
     for table in plan_tables(plan, whole):
         draw_table(console, table)
+    if any(stage.member for stage in plan.stages):
+        from workflow.report.show.member_values import planned_members  # few plans pay for it
+
+        _show_members(console, planned_members(plan))
     if whole:
         _show_environment(plan, console)
     if has_node_map(plan):
@@ -284,6 +293,14 @@ def _show_measured(console: Console | PlainOutput, report: Report) -> None:
         draw_table(console, measured_table(report.forecast))
         if report.off:
             say(console, off_text(report), "dim")
+
+
+def _show_members(console: Console | PlainOutput, members: Sequence[MemberTable]) -> None:
+    """The values of the members of each ensemble."""
+    for each in members:
+        draw_table(console, each.table)
+        if each.more:
+            say(console, each.more, "dim", wrap=True)
 
 
 def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:

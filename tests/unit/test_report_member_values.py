@@ -1,0 +1,117 @@
+"""Which member has which values: in the tables of the plan and of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+from tests.support.planner import Planner
+from tests.support.sample_run import write_sample
+from workflow.report.html.page import make_html
+from workflow.report.read.run_records import read_records
+from workflow.report.report_files import compute_report
+from workflow.report.report_model import Report
+from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
+from workflow.report.show.printing import show_plan, show_report, show_status
+from workflow.report.show.terminal import PlainOutput
+
+WALKERS = """
+stages:
+  walk: {component: walker, members: MEMBERS, with: {walkers: "${{ member.n }}"}MORE}
+  count: {component: tally, with: {variable: position}}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: count, collect: any}
+  counts: {from: count, to: keep}
+"""
+
+
+def walkers(members: str, more: str = "") -> str:
+    return WALKERS.replace("MEMBERS", members).replace("MORE", more)
+
+
+def shown(table: MemberTable) -> tuple[list[str], list[list[str]], str]:
+    return [each.title for each in table.table.head], table.table.rows, table.more
+
+
+def test_the_plan_has_a_table_of_members_and_values(plan_of: Planner) -> None:
+    (table,) = planned_members(plan_of(walkers("{matrix: {n: [5, 7], name: [a, true]}}"), sets=("oversubscribe=true",)))
+    rows = [["walk-0", "5", "a"], ["walk-1", "5", "true"], ["walk-2", "7", "a"], ["walk-3", "7", "true"]]
+    assert shown(table) == (["member of walk", "n", "name"], rows, "")
+    assert [each.content for each in table.table.head] == ["text", "number", "text"]
+
+
+def test_members_without_values_and_stages_that_are_none_have_no_table(plan_of: Planner) -> None:
+    assert planned_members(plan_of()) == []
+    without = walkers("2").replace('walkers: "${{ member.n }}"', "labels: [a]")
+    assert planned_members(plan_of(without)) == []
+
+
+def test_of_many_members_the_first_ones_are_shown(plan_of: Planner) -> None:
+    members = "{count: 14, at_once: 1, draw: {n: {from: 1, to: 99, whole: true}}, seed: 7}"
+    plan = plan_of(walkers(members, ", on_failure: {do: redraw, redraws: 2}"))
+    (table,) = planned_members(plan)
+    assert [row[0] for row in table.table.rows] == [f"walk-{index:02}" for index in range(10)]
+    assert table.more == "… and 4 more, and 28 that may be drawn again: `--json`"
+    stages = {each["name"]: each for each in json.loads(plan.to_json())["stages"]}
+    for name, value in table.table.rows:
+        assert str(stages[name]["member"]["values"]["n"]) == value
+    assert stages["walk-13-redrawn-2"]["member"]["values"].keys() == {"n"}
+
+
+def test_who_reads_one_of_them_has_the_same_values_and_no_second_table(plan_of: Planner) -> None:
+    text = walkers("[{n: 5}, {n: 7}]").replace("collect: any", "collect: each").replace("keep}\n}", "keep}")
+    plan = plan_of(text.replace("to: keep}", "to: keep, collect: any}"))
+    assert [shown(table)[0][0] for table in planned_members(plan)] == ["member of walk"]
+
+
+def ensemble(tmp_path: Path, count: int) -> Report:
+    """A report with members of which number 12 has failed, and was drawn again once of two times."""
+    report = compute_report(write_sample(tmp_path / "run", steps=3))
+    md = report.stages[0].model_copy(update={"ensemble": "md"})
+    md = md.model_copy(update={"state": "succeeded"})
+    members = [md.model_copy(update={"name": f"md-{at}", "values": {"F": at / 100}}) for at in range(count)]
+    if count > 12:
+        members[12] = members[12].model_copy(update={"state": "failed"})
+        again = {"name": "md-12-redrawn-1", "values": {"F": 0.5}, "stands_in_for": "md-12"}
+        unneeded = {"name": "md-12-redrawn-2", "stands_in_for": "md-12-redrawn-1", "state": "unneeded", "started": None}
+        members[13:13] = [md.model_copy(update=again), md.model_copy(update={**again, **unneeded})]
+    return report.model_copy(update={"stages": [*members, *report.stages[1:]]})
+
+
+def test_a_run_has_the_values_of_those_that_were_drawn_again(tmp_path: Path) -> None:
+    report = ensemble(tmp_path, 14)
+    (table,) = members_of_run(report, "status")
+    head, rows, more = shown(table)
+    assert head == ["member of md", "F", "state", "in place of"]
+    assert rows[:8] == [[f"md-{at}", str(at / 100), "succeeded", ""] for at in range(8)]
+    # What has failed, and what began in its place, has room before the others.
+    assert rows[8:] == [["md-12", "0.12", "failed", ""], ["md-12-redrawn-1", "0.5", "succeeded", "md-12"]]
+    assert more == "… and 5 more: `--json`"
+    (page,) = members_of_run(report, "page")
+    assert len(page.table.rows) == 15 and page.more == ""
+
+
+def printed(show: object, *arguments: object) -> str:
+    assert callable(show)
+    text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    show(*arguments, PlainOutput(text))
+    text.seek(0)
+    return text.read()
+
+
+def test_the_tables_are_printed_and_on_the_page(tmp_path: Path, plan_of: Planner) -> None:
+    report = ensemble(tmp_path, 3)
+    for show in (show_status, show_report):
+        said = printed(show, report)
+        assert "member of md" in said and "0.02" in said
+    single = report.stages[2].model_copy(update={"name": "md"})
+    html = make_html(read_records(tmp_path / "run"), report.model_copy(update={"stages": [single, *report.stages[3:]]}))
+    assert "member of md" in html and "0.02" in html
+    assert "member of walk" in printed(show_plan, plan_of(walkers("[{n: 5}, {n: 7}]")))
+
+
+def test_a_thousand_members_are_a_few_lines(tmp_path: Path) -> None:
+    (table,) = members_of_run(ensemble(tmp_path, 1000), "terminal")
+    assert len(table.table.rows) == 10 and table.more == "… and 991 more: `--json`"

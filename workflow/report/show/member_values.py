@@ -1,0 +1,112 @@
+"""Which member of an ensemble has which values: a table for each ensemble whose members have some. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from workflow.report.show.text_table import (
+    REPORT,
+    Column,
+    Table,
+    View,
+    make_table,
+    number_column,
+    state_column,
+    text_column,
+)
+from workflow.spec.placeholder_syntax import scalar_text
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+    from workflow.report.report_model import Report
+    from workflow.spec.models.units import Scalar
+
+MOST_ROWS = 10
+MOST_ROWS_OF_PAGE = 200
+Keyed = TypeVar("Keyed")
+
+
+class MemberRow(NamedTuple):
+    """A member with its values; of a run also its state, and in whose place it began."""
+
+    name: str
+    values: Mapping[str, Scalar]
+    state: str = ""
+    in_place_of: str = ""
+
+
+class MemberTable(NamedTuple):
+    """The members of an ensemble; `more`: how many have no row, and where they are, or empty."""
+
+    table: Table
+    more: str
+
+
+def planned_members(plan: Plan) -> list[MemberTable]:
+    """Of the members that begin with the run, not of those that may begin in their places."""
+    members = [(stage.name, stage.member) for stage in plan.stages if stage.member is not None and stage.member.values]
+    found = []
+    for ensemble, its in _by(members, lambda each: each[1].ensemble).items():
+        rows = [MemberRow(name, member.values) for name, member in its if not member.stands_in_for]
+        again = len(its) - len(rows)
+        also = [f"{again} that may be drawn again"] if again else []
+        found.append((rows, _table(ensemble, rows, rows[:MOST_ROWS], also, "`--json`")))
+    return _each_once(found)
+
+
+def members_of_run(report: Report, view: View) -> list[MemberTable]:
+    """Of a run: the members, and those that have begun in the place of one that had failed."""
+    most, where = (MOST_ROWS_OF_PAGE, "report.json") if view == "page" else (MOST_ROWS, "`--json`")
+    members = [stage for stage in report.stages if stage.ensemble and stage.values]
+    found = []
+    for ensemble, its in _by(members, lambda stage: stage.ensemble).items():
+        rows = [
+            MemberRow(stage.name, stage.values, stage.state, stage.stands_in_for)
+            for stage in its
+            if stage.started is not None or not stage.stands_in_for
+        ]
+        found.append((rows, _table(ensemble, rows, _chosen(rows, most), [], where)))
+    return _each_once(found)
+
+
+def _by(items: Iterable[Keyed], key: Callable[[Keyed], str]) -> dict[str, list[Keyed]]:
+    found: dict[str, list[Keyed]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _chosen(rows: Sequence[MemberRow], most: int) -> list[MemberRow]:
+    """As many as have room, in their order: those that have failed or have begun later, then the first ones."""
+    first = sorted(range(len(rows)), key=lambda at: (rows[at].state != "failed" and not rows[at].in_place_of, at))
+    return [rows[at] for at in sorted(first[:most])]
+
+
+def _table(
+    ensemble: str, rows: Sequence[MemberRow], shown: Sequence[MemberRow], also: Sequence[str], where: str
+) -> MemberTable:
+    columns: list[Column[MemberRow]] = [text_column(f"member of {ensemble}", lambda row: row.name)]
+    columns += [_value_column(name, rows) for name in rows[0].values] if rows else []
+    if any(row.state for row in rows):
+        columns.append(state_column("state", lambda row: row.state))
+    if any(row.in_place_of for row in rows):
+        columns.append(text_column("in place of", lambda row: row.in_place_of, gives_way=1))
+    left_out = [f"{len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
+    more = ", and ".join([*left_out, *also])
+    return MemberTable(make_table(columns, shown), f"… and {more}: {where}" if more else "")
+
+
+def _value_column(name: str, rows: Sequence[MemberRow]) -> Column[MemberRow]:
+    are_numbers = all(isinstance(row.values[name], int | float) for row in rows)
+    column = number_column if are_numbers else text_column
+    return column(name, lambda row: scalar_text(row.values[name]), REPORT)
+
+
+def _each_once(found: Iterable[tuple[Sequence[MemberRow], MemberTable]]) -> list[MemberTable]:
+    """The tables without those of stages that have members, and their values, because each reads one of another
+    ensemble."""
+    kept: dict[tuple[tuple[tuple[str, Scalar], ...], ...], MemberTable] = {}
+    for rows, table in found:
+        kept.setdefault(tuple(tuple(row.values.items()) for row in rows), table)
+    return list(kept.values())
