@@ -217,7 +217,7 @@ def stage_page(made: str) -> str:
         ("After a restart", named(stage, "State", "once")),
         ("Values that change while it runs", named(stage, "steered", "steer")),
         ("Training", named(stage, "Reservoir")),
-        ("The end of a run", named(stage, "stop_requested", "RunStopped")),
+        ("The end of a run", named(stage, "stop_requested", "RunStopped", "note")),
         ("Errors", named(
             stage, "StageError", "StreamTimeout", "StreamFailed", "ContractError", "UnevenSteps",
             "StepRemoved", "RanksDiffer", "BoundExceeded",

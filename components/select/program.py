@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,14 +53,78 @@ def together(parts: list[Values]) -> Values:
     return Values(min(lows, default=np.inf), max(highs, default=-np.inf), sum(totals), sum(counts))
 
 
-def is_event(step: int, values: Values | None, conditions: Mapping[str, Condition]) -> bool:
-    """Whether all conditions hold; none does for values that are not there."""
+def figures_of(step: int, values: Values | None) -> dict[str, float]:
+    """What conditions are on; not a number for values that are not there."""
     found = {STEP: float(step)}
     if values is not None:
         mean = values.total / values.number if values.number else np.nan
         found |= {"min": values.low if values.number else np.nan, "max": values.high if values.number else np.nan}
         found |= {"mean": mean}
+    return found
+
+
+def is_event(step: int, values: Values | None, conditions: Mapping[str, Condition]) -> bool:
+    """Whether all conditions hold; none does for values that are not there."""
+    found = figures_of(step, values)
     return all(condition.holds(found[name]) for name, condition in conditions.items())
+
+
+class Nearest:
+    """How near the steps have come to one condition. `figure`: `max(V)`, or `step`."""
+
+    def __init__(self, figure: str, condition: Condition) -> None:
+        self._figure, self._condition = figure, condition
+        self._held = 0
+        self._value, self._step = np.nan, 0
+
+    def look(self, step: int, value: float) -> None:
+        """A step more."""
+        self._held += self._condition.holds(value)
+        # Not for what is not a number.
+        if self._distance(value) < (np.inf if np.isnan(self._value) else self._distance(self._value)):
+            self._value, self._step = value, step
+
+    def _distance(self, value: float) -> float:
+        away = value - self._condition.value
+        return abs(away) if self._condition.comparator == "==" else -away if self._is_least else away
+
+    @property
+    def _is_least(self) -> bool:
+        return self._condition.comparator in (">", ">=")
+
+    @property
+    def wanted(self) -> str:
+        """`max(V) > 0.9`."""
+        return f"{self._figure} {self._condition.text}"
+
+    def to_text(self, *, alone: bool) -> str:
+        """`the largest was 0.62 at step 388`. `alone`: there is no other condition."""
+        if self._held:
+            return f"{self.wanted} at {plural(self._held, 'step')}"
+        head = "" if alone else f"{self._figure}: "
+        if np.isnan(self._value):
+            return f"{head}there were no finite values"
+        which = "nearest" if self._condition.comparator == "==" else "largest" if self._is_least else "smallest"
+        at = "" if self._figure == STEP else f" at step {self._step}"
+        return f"{head}the {which} was {self._shown()}{at}"
+
+    def _shown(self) -> str:
+        """The nearest value, with as many digits as show that the condition does not hold."""
+        limit = self._condition.value
+        for digits in (4, 6, 9, 12):
+            text = f"{self._value:.{digits}g}"
+            if (float(text) != limit or self._value == limit) and not self._condition.holds(float(text)):
+                return text
+        return repr(self._value)
+
+
+def none_selected(steps: int, nearest: Sequence[Nearest]) -> str:
+    """Why nothing was passed on, in a sentence."""
+    if not steps:
+        return "the stream brought no step, so that none was selected"
+    wanted = " and ".join(each.wanted for each in nearest)
+    texts = [each.to_text(alone=len(nearest) == 1) for each in nearest]
+    return f"no step of {steps} had {wanted}, so that none was selected; {'; '.join(texts)}"
 
 
 def read_values(step: stage.Step, variable: str) -> Values:
@@ -88,6 +152,10 @@ def main() -> None:
     if bool(statistics) != bool(args.variable):
         lacks = "`variable`" if statistics else "a condition on it: `max`, `min` or `mean`"
         raise SystemExit(f"select: {' and '.join(statistics) or args.variable} needs {lacks}")
+    nearest = {
+        name: Nearest(STEP if name == STEP else f"{name}({args.variable})", condition)
+        for name, condition in conditions.items()
+    }
     kept: deque[StepShare] = deque(maxlen=args.before)
     events = passed = first = newest = 0
     last = -1
@@ -95,6 +163,10 @@ def main() -> None:
         for step in stream:
             waits = args.times == "each" or not events
             values = read_values(step, args.variable) if waits and statistics else None
+            if not events:
+                found = figures_of(step.index, values)
+                for name, condition in nearest.items():
+                    condition.look(step.index, found[name])
             if waits and is_event(step.index, values, conditions):
                 first, newest, events = first if events else step.index, step.index, events + 1
                 last = step.index + args.after
@@ -112,6 +184,8 @@ def main() -> None:
     if stage.rank() == 0:
         which = "" if not events else f", from step {first} to {newest}" if events > 1 else f", at step {first}"
         print(f"select: {plural(events, 'event')}{which}; {passed} of {plural(stream.steps, 'step')} passed on")
+    if not events:
+        stage.note(none_selected(stream.steps, list(nearest.values())))
 
 
 if __name__ == "__main__":

@@ -202,6 +202,38 @@ def test_without_an_event_the_archive_is_empty_and_the_run_complete(tmp_path: Pa
     assert done.report.stream("picked").steps == 0
     with stage.open_reader(path=done.folder / "picked.bp") as kept:
         assert list(kept) == []
+    largest = signal(25, [25]).max()
+    text = f"no step of 30 had max(V) > 1e6, so that none was selected; the largest was {largest:.4g} at step 25"
+    assert f"note: pick: {text}" in " ".join(done.said.split())
+    assert f"pick: {text}" in done.report.notes and done.report.stage("pick").notes == [text]
+    assert not [each for each in done.report.notes if "wrote no step" in each]  # said already, and why
+    status, _ = wf("status", str(done.folder), cwd=tmp_path).communicate(timeout=TIMEOUT_S)
+    assert text in " ".join(status.split())
+
+
+def test_each_member_whose_trigger_has_selected_nothing_says_so(tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(SIM)
+    text = """
+stages:
+  sim: {command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py"], writes: {field: {}}}
+  keep:
+    component: archive
+    members: [{least: 1e6}, {least: 20}]
+    with: {path: "kept-${{ member.index }}.bp"}
+    when: {stream: field, variable: V, max: "> ${{ member.least }}", step: "< 5"}
+streams:
+  field: {from: sim, to: keep}
+"""
+    done = run(tmp_path, text)
+    assert done.code == 0, done.said
+    largest = signal(25, [25]).max()
+    expected = {
+        "keep-when-0": f"max(V): the largest was {largest:.4g} at step 25; step < 5 at 5 steps",
+        "keep-when-1": "max(V) > 20 at 12 steps; step < 5 at 5 steps",
+    }
+    for name, why in expected.items():
+        (text,) = done.report.stage(name).notes
+        assert text.partition("; ")[2] == why
 
 
 def test_a_variable_that_is_not_there_is_named(tmp_path: Path) -> None:

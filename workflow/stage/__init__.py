@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from workflow.distribution.boxes import Shape
 from workflow.stage.api.members import Members
+from workflow.stage.api.notes import note
 from workflow.stage.api.open_streams import follow, open_members, open_reader, open_writer, open_writers
 from workflow.stage.api.reader import Reader, in_step
 from workflow.stage.api.reservoir import Reservoir
@@ -46,6 +47,6 @@ from workflow.stage.variables import Array, Info
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Members", "Piece", "RanksDiffer", "Reader", "Reservoir",
     "RunStopped", "Shape", "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps",
-    "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "once",
+    "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "note", "once",
     "open_members", "open_reader", "open_writer", "open_writers", "rank", "size", "steer", "steered", "stop_requested",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from workflow.report.build.report_notes import (
     change_notes,
     make_notes,
     make_restarts,
+    program_notes,
     restart_note,
     unfinished_files,
 )
@@ -62,6 +63,7 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
             *map(restart_note, restarts),
             *steering_notes(records, kept, len(steering)),
             *skip_warnings(records.state),
+            *program_notes(stages),
             *make_notes(records, streams),
             *records.notes.damage,
         ],

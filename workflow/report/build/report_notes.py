@@ -84,10 +84,16 @@ def _without_metrics(records: Records) -> list[str]:
 
 
 def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
-    """Streams that a program opened and closed without a step: seldom what was meant."""
+    """Streams that a program opened and closed without a step: seldom what was meant. Some programs say why."""
     if records.state.finished is None:
         return []
-    empty = [each for each in streams if each.steps == 0 and records.state.stages[each.writer].status != "unneeded"]
+    empty = [
+        each
+        for each in streams
+        if each.steps == 0
+        and records.state.stages[each.writer].status != "unneeded"
+        and not records.metrics[each.writer].notes
+    ]
     return [f"stream {each.name}: {each.writer} wrote no step" for each in empty]
 
 
@@ -222,6 +228,25 @@ def _larger(streams: list[StreamPart]) -> list[str]:
                 f"{size(stream.step_size)}: correct `streams.{stream.name}.step_size`"
             )
     return notes
+
+
+# Of the members of an ensemble, which may all say the same.
+MOST_OF_ENSEMBLE = 3
+
+
+def program_notes(stages: Sequence[StagePart]) -> list[str]:
+    """What programs say of their run; of the members of an ensemble the first ones."""
+    said: dict[str, list[str]] = {}
+    for stage in stages:
+        said.setdefault(stage.ensemble or stage.name, []).extend(f"{stage.name}: {text}" for text in stage.notes)
+    members = {stage.ensemble for stage in stages}
+    found = []
+    for name, texts in said.items():
+        most = MOST_OF_ENSEMBLE if name in members else len(texts)
+        left_out = len(texts) - most
+        more = [f"{left_out} more of members of {name}: `--json`"] if left_out > 0 else []
+        found += [*texts[:most], *more]
+    return found
 
 
 def make_restarts(records: Records) -> list[RestartPart]:

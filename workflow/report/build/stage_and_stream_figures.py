@@ -24,6 +24,8 @@ from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput, transfer_rate
 from workflow.run.verdict.transport_check import transport_of
 
+# Of what the program of a stage says of its run.
+MOST_NOTES = 5
 Interval = tuple[float, float]  # (begin, end), Unix seconds
 
 
@@ -50,7 +52,8 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         steps_in=steps_in, steps_out=steps_out, skipped=skipped, bytes_in=bytes_in, bytes_out=bytes_out,
         step_times=times_of_stage(metrics), compute_ranks=rank_spread(metrics.computing_ranks),
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
-        observed=plan.observed, figures=records.own_figures.get(plan.name, {}), last_lines=last_lines, **spent,
+        observed=plan.observed, figures=records.own_figures.get(plan.name, {}),
+        notes=metrics.notes[-MOST_NOTES:], last_lines=last_lines, **spent,
     )  # fmt: skip
 
 

@@ -80,6 +80,7 @@ class StageMetrics:
     unreadable: int = 0
     lost: int = 0  # lines that the stage could not write
     removed: dict[str, int] = field(default_factory=dict)  # stream of another run → steps that were gone already
+    notes: list[str] = field(default_factory=list)  # what the program says of its run
     _reopened: dict[EndOfStream, int] = field(default_factory=dict)  # records before the end was opened again
 
     def of(self, stream: str, side: Side) -> list[StepRecord]:
@@ -144,6 +145,7 @@ def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMe
         joined.unreadable += part.unreadable
         joined.lost += part.lost
         joined.removed |= part.removed
+        joined.notes += part.notes
     for record in steps:
         _add_step(joined, record)
     return joined
@@ -182,6 +184,8 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.compressed[str(record["stream"])] = [str(name) for name in record["variables"]]
         case "removed":
             metrics.removed[str(record["stream"])] = int(record["steps"])
+        case "note":
+            metrics.notes.append(str(record["text"]))
         case "lost":
             metrics.lost += int(record["lines"])
         case "end":

@@ -96,6 +96,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
+    from workflow.report.build.report_notes import program_notes
     from workflow.report.show.run_in_words import result_paths, summary
 
     bad = report.run.exit_code != EXIT_OK
@@ -103,6 +104,7 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings], console)
     _show_fault(report, console)
+    show_messages(to_notes(program_notes(report.stages)), console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")
     _show_resume(report, console, run_dir)

@@ -14,7 +14,7 @@ from workflow.errors import Problem, Severity, to_message
 from workflow.formatting import clock_time, duration, moment, percent, plural, size
 from workflow.plan.plan_model import StagePlan
 from workflow.report.build.limiting_stage import Limit, run_limit, shortages
-from workflow.report.build.report_notes import begin_notes, restart_note
+from workflow.report.build.report_notes import begin_notes, program_notes, restart_note
 from workflow.report.build.steering_notes import steering_note
 from workflow.report.read.run_records import Records
 from workflow.report.read.run_states import attached_notes, next_part_notes
@@ -100,8 +100,9 @@ def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
 
 
 def course_lines(report: Report) -> list[str]:
-    """How the run has gone on: with which run or what of it, from where its stages were started again, what has joined
-    it, and which run goes on with it. Of many restarts and changes of values the newest ones."""
+    """How the run has gone on: with which run or what of it, from where its stages were started again, what its
+    programs say of it, what has joined it, and which run goes on with it. Of many restarts and changes of values the
+    newest ones."""
     restarts = [restart_note(each) for each in report.restarts]
     left_out = max(0, len(restarts) - MOST_RESTARTS)
     more = [f"{plural(left_out, 'restart')} before these: `wf report` has all of them"] if left_out else []
@@ -110,7 +111,8 @@ def course_lines(report: Report) -> list[str]:
     others = max(0, len(steering) - MOST_CHANGES)
     earlier = [f"{plural(others, 'change')} of values before these: `wf events` has all"] if others else []
     steering = [*earlier, *steering[others:]]
-    return [*begin, *more, *restarts[left_out:], *steering, *attached, *next_part_notes(report.run)]
+    said = program_notes(report.stages)
+    return [*begin, *more, *restarts[left_out:], *steering, *said, *attached, *next_part_notes(report.run)]
 
 
 def fault_text(report: Report) -> str:
