@@ -46,6 +46,8 @@ class BalanceRequest:
     """Of each run, at least."""
     nodes: int | None = None
     """That a run may use; None: all that there are."""
+    node_hours: float | None = None
+    """That all runs together may take, those of earlier calls included; None: no limit but their number."""
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Keys → values to try, besides those that wf chooses."""
     fixed: Sequence[str] = ()
@@ -131,9 +133,16 @@ class BalanceSearch:
 
     def search(self, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
         """Run candidates until it is decided, or as many have run as may."""
-        while self.count < self.request.probes and (number := self.standing.next) is not None:
+        while self._runs_left() and (number := self.standing.next) is not None:
             probe = self.run(number)
-            show(probe, self._seconds(probe), max(0, self.request.probes - self.count))
+            show(probe, self._seconds(probe), self._runs_left())
+
+    def _runs_left(self) -> int:
+        """How many more may run. The first one always may: only then is it known what a run takes."""
+        left = max(0, self.request.probes - self.count)
+        if self.request.node_hours is None or not self.count:
+            return left
+        return min(left, max(0, int(self.request.node_hours / self.spent_node_hours * self.count) - self.count))
 
     def _space(self, today: Plan) -> Space:
         """The candidates. Raises RunError for none."""
@@ -225,6 +234,11 @@ class BalanceSearch:
         return sum(probe.wall_s for _, probe in self.probes)
 
     @property
+    def spent_node_hours(self) -> float:
+        """Of the nodes that they used."""
+        return sum(probe.wall_s * self.space.candidates[number].plan.nodes for number, probe in self.probes) / 3600
+
+    @property
     def times(self) -> dict[int, list[float]]:
         """Candidate → seconds per step of its probes."""
         found: dict[int, list[float]] = {}
@@ -307,6 +321,12 @@ class BalanceSearch:
             raise RunError(f"{folder}: it cannot be used for runs: {error}", "use another folder: `--dir`") from error
         return folder / f"probe-{max(numbers, default=0) + 1:03}"
 
+    def _more_node_hours(self, more_probes: int | None) -> float | None:
+        """Of so many more runs; None where nobody asked for a limit."""
+        if more_probes is None or self.request.node_hours is None:
+            return None
+        return more_probes * self.spent_node_hours / max(1, self.count)
+
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
@@ -340,11 +360,13 @@ class BalanceSearch:
             rivals=[self._described(each) for each in now.rivals if each != chosen],
             more_probes=more_probes,
             more_s=None if more_probes is None else more_probes * mean_s,
+            more_node_hours=self._more_node_hours(more_probes),
             failed=[
                 FailedCandidate(settings=candidates[each].settings, reason=reason) for each, reason in failed.items()
             ],
             probes=self.count,
             spent_s=self.spent_s,
+            spent_node_hours=self.spent_node_hours,
         )
 
     def _described(self, number: int) -> BalancedCandidate:

@@ -85,9 +85,11 @@ class Balance(BalancePart):
     )
     more_probes: int | None = Field(None, description="how many more runs it takes at least to decide; None: decided")
     more_s: float | None = Field(None, description="how long these take")
+    more_node_hours: float | None = Field(None, description="and how many node-hours; null: without a budget of these")
     failed: list[FailedCandidate] = Field([])
     probes: int = Field(description="how many ran, those of earlier calls included")
     spent_s: float = Field(description="wall time of these")
+    spent_node_hours: float = Field(description="of the nodes that they used")
 
     def to_json(self) -> str:
         """The text of `balance.json`."""

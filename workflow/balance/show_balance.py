@@ -88,8 +88,12 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
     if balance.more_s is not None and balance.more_s > LONG_S:
         yield "  more runs of this length may not tell them apart: for this noise their times are too near"
     elif balance.more_probes is not None and balance.more_s is not None:
-        probes = balance.probes + balance.more_probes
-        yield f"  at least {plural(balance.more_probes, 'more run')}, {duration(balance.more_s)}: --probes {probes}"
+        options = f"--probes {balance.probes + balance.more_probes}"
+        if balance.more_node_hours is not None:
+            # Runs differ: with exactly so much the last one might not fit.
+            in_all = 1.1 * (balance.spent_node_hours + balance.more_node_hours)
+            options += f" --budget-node-hours {in_all:.2g}"
+        yield f"  at least {plural(balance.more_probes, 'more run')}, {duration(balance.more_s)}: {options}"
 
 
 def runs_table(balance: Balance) -> Table:

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 @click.option(
     "--probes", type=click.IntRange(min=1), default=30, show_default=True, help="Run candidates so often at most"
 )
+@click.option(
+    "--budget-node-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="HOURS",
+    help="Run candidates as long as all runs together fit into it",
+)
 @click.option("--steps", type=click.IntRange(min=8), default=24, show_default=True, help="Steps of each run, at least")
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes that a run may use (default: all that are here)")
 @click.option(
@@ -46,6 +52,7 @@ def balance(
     given: GivenPipeline,
     goal: str,
     probes: int,
+    budget_node_hours: float | None,
     steps: int,
     nodes: int | None,
     vary: tuple[str, ...],
@@ -64,8 +71,8 @@ def balance(
     from workflow.balance.balance_model import OVERLAY_FILE
 
     request = BalanceRequest(
-        given.path, "node-hours" if goal == "node-hours" else "time", probes, steps, nodes, read_vary(vary), fixed,
-        given.profiles, given.sets, given.via, given.site, directory,
+        given.path, "node-hours" if goal == "node-hours" else "time", probes, steps, nodes, budget_node_hours,
+        read_vary(vary), fixed, given.profiles, given.sets, given.via, given.site, directory,
     )  # fmt: skip
     found, folder = balance_pipeline(
         request, plan_only=dry_run, begin=partial(_show_space, as_json), show=partial(_show_probe, as_json)
