@@ -29,11 +29,12 @@ from workflow.run.control.lease import examine_leases, read_lease
 
 HEAD = "wf: 1\nname: cuts\noversubscribe: true\ndeadlines: {start: 60 s, run: 200 s, stop: 3 s}\n"
 WAYS = {
-    "sst then sst": ("via: sst", "via: sst"),
-    "live then sst": ("via: bp5, coupling: live", "via: sst"),
+    "sst then sst": ("via: sst, transport: tcp", "via: sst, transport: tcp"),
+    "live then sst": ("via: bp5, coupling: live", "via: sst, transport: tcp"),
+    "shm then shm": ("via: shm", "via: shm"),
     "live then live": ("via: bp5, coupling: live", "via: bp5, coupling: live"),
-    "after then sst": ("via: bp5, coupling: after", "via: sst"),
-    "sst then after": ("via: sst", "via: bp5, coupling: after"),
+    "after then sst": ("via: bp5, coupling: after", "via: sst, transport: tcp"),
+    "sst then after": ("via: sst, transport: tcp", "via: bp5, coupling: after"),
 }
 STEPS = 21
 

@@ -36,8 +36,8 @@ stages:
   work: {{component: {FAULTY}, on_failure: {{do: restart, backoff: 0.1 s}}}}
   keep: {{component: archive, with: {{path: kept.bp}}, on_failure: {{do: restart, backoff: 0.1 s}}}}
 streams:
-  field: {{from: sim, to: work, via: sst, spool: auto}}
-  result: {{from: work, to: keep, via: sst}}
+  field: {{from: sim, to: work, via: {{via}}, spool: auto}}
+  result: {{from: work, to: keep, via: {{via}}}}
 """
 
 
@@ -56,8 +56,8 @@ def kills(seed: int, count: int) -> list[Kill]:
     )
 
 
-def run_killed(folder: Path, planned: list[Kill]) -> Done:
-    (folder / "pipeline.yaml").write_text(PIPELINE)
+def run_killed(folder: Path, planned: list[Kill], via: str = "sst, transport: tcp") -> Done:
+    (folder / "pipeline.yaml").write_text(PIPELINE.format(via=via))
     run_dir = folder / "run"
     argv = [sys.executable, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(run_dir), "-q"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -82,12 +82,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", long_table(range(100), sample=3))
 def test_one_kill(seed: int, undisturbed: Path, tmp_path: Path) -> None:
-    check(kills(seed, 1), undisturbed, tmp_path)
+    check(seed, 1, undisturbed, tmp_path)
 
 
 @pytest.mark.parametrize("seed", long_table(range(1000, 1050), sample=2))
 def test_two_kills(seed: int, undisturbed: Path, tmp_path: Path) -> None:
-    check(kills(seed, 2), undisturbed, tmp_path)
+    check(seed, 2, undisturbed, tmp_path)
 
 
 def test_the_run_goes_on_without_its_spool(undisturbed: Path, tmp_path: Path) -> None:
@@ -104,8 +104,10 @@ def test_without_its_spool_nothing_is_started_again(tmp_path: Path) -> None:
     assert "it was not started again: field-spool, which kept its steps, has failed" in done.report.run.reason
 
 
-def check(planned: list[Kill], undisturbed: Path, folder: Path) -> None:
-    done = run_killed(folder, planned)
+def check(seed: int, count: int, undisturbed: Path, folder: Path) -> None:
+    """Streams by SST and by shared memory in turn."""
+    planned = kills(seed, count)
+    done = run_killed(folder, planned, "shm" if seed % 2 else "sst, transport: tcp")
     report = done.report
     if done.code == 0:
         found = compare_runs(undisturbed / "kept.bp", done.folder / "kept.bp")

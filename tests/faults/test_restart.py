@@ -32,8 +32,11 @@ streams:
   result: {{from: work, to: keep, via: {second}}}
 """
 # How the two streams go: the first one is kept in any case, or there is nothing to go on from.
-WAYS = ways("live then sst", "live then live", "live then after", "after then sst", "spool then sst", "spool then live")
-ON_NODE = ways("spool in memory then sst", "spool on the node then live")
+WAYS = ways(
+    "live then sst", "live then live", "live then after", "after then sst", "spool then sst", "spool then live",
+    "live then shm", "shm, spool then shm", "shm, spool then live",
+)  # fmt: skip
+ON_NODE = ways("spool in memory then sst", "spool on the node then live", "shm, spool in memory then shm")
 
 
 def cells(ways: Iterable[str]) -> list[FaultyCell]:
@@ -104,7 +107,7 @@ def test_stop_is_the_default(tmp_path: Path) -> None:
     assert done.report.restarts == []
 
 
-@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live"])
+@pytest.mark.parametrize("via", ["sst, transport: tcp", "shm", "bp5, coupling: live"])
 @pytest.mark.parametrize("fail", ["kill", "raise", "early"])
 def test_what_may_be_ignored_ends_nothing(fail: str, via: str, tmp_path: Path) -> None:
     text = f"""

@@ -33,7 +33,7 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-DISCARDING = ways("discard, spool then sst", "discard, spool then live")
+DISCARDING = ways("discard, spool then sst", "discard, spool then live", "shm, discard, spool then shm")
 OVER_UCX = ways("ucx, spool then ucx")
 # A step of the simulation is made while `work` is at another one: of three or four steps one is read.
 FAST, UNHURRIED = ("10 ms", 80), ("20 ms", 20)

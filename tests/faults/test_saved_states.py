@@ -27,7 +27,8 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-LIVE, SPOOL = ("bp5, coupling: live", "bp5, coupling: live"), ("sst, spool: auto", "sst")
+SST = "sst, transport: tcp"
+LIVE, SPOOL = ("bp5, coupling: live", "bp5, coupling: live"), (f"{SST}, spool: auto", SST)
 
 
 def go(
@@ -61,12 +62,16 @@ def assert_like_undisturbed(folder: Path, done: Done, way: tuple[str, str] = LIV
     assert [done.report.stream(name).steps for name in ("field", "result")] == [STEPS, STEPS // write]
 
 
-@pytest.mark.parametrize("way", [LIVE, SPOOL, (LIVE[0], "sst"), (SPOOL[0], "bp5, coupling: after")], ids=" then ".join)
+@pytest.mark.parametrize(
+    "way",
+    [LIVE, SPOOL, (LIVE[0], SST), ("shm, spool: auto", "shm"), (SPOOL[0], "bp5, coupling: after")],
+    ids=" then ".join,
+)
 def test_a_sum_goes_on_where_it_was_saved(way: tuple[str, str], tmp_path: Path) -> None:
     done = go(tmp_path, 7, way=way)
     assert_like_undisturbed(tmp_path, done, way)
     (first,) = first_steps(done)
-    assert first == 8 if way[1] != "sst" else first is not None and 3 <= first <= 8
+    assert first == 8 if "bp5" in way[1] else first is not None and 3 <= first <= 8
 
 
 @pytest.mark.parametrize("way", [LIVE, SPOOL], ids=" then ".join)
@@ -158,7 +163,7 @@ def simulate(folder: Path, via: str, at: int, saves: str = "saves", name: str = 
     return run(folder, RESTARTED.format(folder=folder, via=via, at=at, name=name, saves=saves), name=name)
 
 
-@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live", "bp5"])
+@pytest.mark.parametrize("via", [SST, "shm", "bp5, coupling: live", "bp5"])
 @pytest.mark.parametrize("saves", ["saves", "saves-nothing"])
 def test_a_simulation_goes_on_from_its_state_or_drops_what_it_computes_again(
     via: str, saves: str, tmp_path: Path

@@ -99,7 +99,7 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-WAYS = ways("live then sst", "live then live", "after then after", "spool then sst")
+WAYS = ways("live then sst", "live then live", "after then after", "spool then sst", "shm, spool then shm")
 
 
 class Cell(NamedTuple):

@@ -61,11 +61,12 @@ streams:
 """
 WAYS = {
     "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
-    "spool then sst": ("sst, spool: auto", "sst"),
+    "spool then sst": ("sst, transport: tcp, spool: auto", "sst, transport: tcp"),
     # The spool removes steps that a second attempt has seen, and needs in its windows.
-    "short spool then live": ("sst, spool: {keep: 2 steps}", "bp5, coupling: live"),
+    "short spool then live": ("sst, transport: tcp, spool: {keep: 2 steps}", "bp5, coupling: live"),
     # Nothing is kept: the simulation is started again as well.
-    "sst then sst": ("sst", "sst"),
+    "sst then sst": ("sst, transport: tcp", "sst, transport: tcp"),
+    "shm then shm": ("shm", "shm"),
 }
 RULE = "on_failure: {do: restart, times: 5, backoff: 0.1 s}"
 
@@ -77,7 +78,7 @@ def go(
     (folder / "work.py").write_text(PROGRAM)
     first, second = WAYS[way]
     work = "checkpoint: {every: 1 ms}" if saves else RULE
-    sim = work if first == "sst" else ""
+    sim = work if way in ("sst then sst", "shm then shm") else ""
     text = PIPELINE.format(
         folder=folder, last=STEPS - 1, mode=mode, at=", ".join(map(str, at)), ranks=ranks, first=first, second=second,
         name=name, sim=sim, work=work,
@@ -115,7 +116,7 @@ def test_each_rank_has_its_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["none", "own"])
-@pytest.mark.parametrize("way", ["live then live", "sst then sst"])
+@pytest.mark.parametrize("way", ["live then live", "sst then sst", "shm then shm"])
 def test_a_part_that_goes_on_has_the_windows_of_one_run(way: str, mode: str, tmp_path: Path) -> None:
     first = go(tmp_path, way, 13, mode=mode, saves=True)
     code, said = wf(tmp_path, "resume", str(first.folder), "--run-dir", str(tmp_path / "part2"))

@@ -82,7 +82,7 @@ streams:
   field: {{from: sim, to: work, via: {first}}}
   result: {{from: work, to: keep, via: {second}}}
 """
-WAYS = ways("live then sst", "live then live", "spool then sst")
+WAYS = ways("live then sst", "live then live", "spool then sst", "shm, spool then shm")
 
 
 @dataclass
