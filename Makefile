@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo demo-train test test-faults test-cluster reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-faults test-cluster test-gpu reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -66,6 +66,11 @@ test-faults: $(VENV)/dev $(VENV)-mpi/ready  ## runs that are killed, stopped, st
 test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root
 	$(BIN)/python -m tests.support.slurm_cluster install
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
+
+# Not a part of CI: its machine has no GPU. GPU_PYTHON has wf, pytest, PyTorch, or CuPy, or both.
+GPU_PYTHON ?= python3
+test-gpu:  ## copies to and from a GPU, of a machine that has one: GPU_PYTHON=…
+	$(GPU_PYTHON) -m pytest tests/gpu
 
 reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)

@@ -140,7 +140,8 @@ def _busy_beside(stage: StagePlan, plan: Plan, records: Records) -> dict[str, fl
     for other in competitors(stage, [each.name for each in plan.stages], plan) if last > first else []:
         of_other = records.metrics[other.name].steps
         inside = [each for each in of_other if first < each.t <= last]
-        busy_s = sum(each.compute_s + each.io_s + each.wait_s * has_several_ranks(other) for each in inside)
+        polls = has_several_ranks(other)
+        busy_s = sum(each.compute_s + each.device_s + each.io_s + each.wait_s * polls for each in inside)
         by_cpu = None if of_other else _busy_by_cpu(records.cpu.get(other.name, []), other.ranks, first, last)
         found[other.name] = min(1.0, busy_s / (last - first)) if of_other else by_cpu
     return found

@@ -178,6 +178,7 @@ def _adios2() -> list[Finding]:
         Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
         Finding("SSC", "ok" if found["mpi"] else "note", _ssc(found["mpi"])),
         *_engines(found["engines"]),
+        Finding("device data", "note", _device_data(found["gpu"])),
         Finding("operators", "ok" if found["operators"] else "note", ", ".join(found["operators"]) or "none built in"),
     ]
 
@@ -191,6 +192,13 @@ def _engines(found: Sequence[str]) -> list[Finding]:
         other = "" if has else f"; components and workflow.stage can: they use {engine.library}"
         findings.append(Finding(f"engine {engine.name}", "ok" if has else "note", which + other))
     return findings
+
+
+def _device_data(gpu: bool) -> str:
+    """What this ADIOS2 can do with arrays in the memory of a device."""
+    copied = "`step.read(…, device=…)` and `out.write` copy them through pinned memory of the host"
+    own = "it has a GPU backend, which programs that use adios2 directly can use" if gpu else "it has no GPU backend"
+    return f"{own}; {copied}"
 
 
 def _ssc(mpi: bool) -> str:

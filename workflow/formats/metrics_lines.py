@@ -21,7 +21,8 @@ The supervisor and the report read them. `metrics.jsonl` is only appended to; `k
 The first `FULL_STEPS` steps of an end have a line each; those that follow share lines at intervals that grow with the
 time: the file grows by `1 / INTERVAL_SHARE` lines whenever that time becomes e times as long. `bytes` is null while
 only all ranks together know it. `ranks`, where each rank opened the stream: count, and of moving_s, this end's, and of
-compute_s, the whole stage's until then, {median, slowest, rank}.
+compute_s, the whole stage's until then, {median, slowest, rank}. Where arrays were copied to or from a device, lines
+with io_s have device_s, too, and `ranks` device_s of this end.
 
 `progress.jsonl` has one line per end of a stream, of constant length, which is written anew at each step that has no
 line of its own in `metrics.jsonl`, at an error of that file, and when the end is closed: kind `total`, stream, side,

@@ -83,17 +83,17 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
 
 
 def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
-    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
+    """One row per step and end: stage, stream, side, step, t (Unix s), bytes, wait_s, io_s, device_s, compute_s, count.
 
-    The file of a sink has rows as a stream has, by its name. In a long run, later rows hold the sums over `count`
-    steps; `step` is the last of them. A run is named by its path, by its name below `runs/`, or as `latest`, the
-    default.
+    `t` is its end. The file of a sink has rows as a stream has, by its name. In a long run, later rows hold the sums
+    over `count` steps; `step` is the last of them. A run is named by its path, by its name below `runs/`, or as
+    `latest`, the default.
 
     Raises:
         RunError: there is no such run.
         WfError: pandas is not installed.
     """
-    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
+    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "device_s", "compute_s", "count"]
     rows = [
         [stage, step.stream.removesuffix(SUFFIX), *(getattr(step, column) for column in columns[2:])]
         for stage, metrics in sorted(read_records(find_run(run)).metrics.items())
@@ -104,8 +104,8 @@ def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
 
 # Fields that have fields themselves; those that are tables of their own, or long texts.
 _INNER: dict[str, type[StepTimes | RankSpread]] = {
-    **dict.fromkeys(("step_times", "write_times", "load_times"), StepTimes),
-    **dict.fromkeys(("compute_ranks", "write_ranks", "load_ranks"), RankSpread),
+    **dict.fromkeys(("step_times", "write_times", "load_times", "device_times"), StepTimes),
+    **dict.fromkeys(("compute_ranks", "write_ranks", "load_ranks", "device_ranks"), RankSpread),
 }
 _WITHOUT = {"last_lines", "notes", "readers", "parameters"}
 

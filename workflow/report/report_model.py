@@ -20,7 +20,7 @@ RunVerdict = Literal[
 ]  # fmt: skip
 # What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
 # stage without metrics: computing and moving data are not told apart there.
-Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
+Activity = Literal["open", "compute", "device", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "ended", "succeeded", "failed", "stopped",
     "unneeded",
@@ -135,7 +135,7 @@ class RankSpread(ReportPart):
 
 
 class StagePart(ReportPart):
-    """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end).
+    """One stage. wall_s = open_s + compute_s + device_s + io_s + wait_s + other_s (start, imports, the end).
 
     For a stage without metrics these are None; `cpu_s` tells how busy it was.
     """
@@ -165,6 +165,7 @@ class StagePart(ReportPart):
     wall_s: Real | None = None
     open_s: Real | None = Field(None, description="opening its streams: the rendezvous with the other stages")
     compute_s: Real | None = None
+    device_s: Real | None = Field(None, description="copying arrays to and from a device; None: it copied none")
     io_s: Real | None = Field(None, description="moving data: reads, writes")
     wait_s: Real | None = Field(None, description="readers: for the next step; writers: for room in the queue")
     other_s: Real | None = None
@@ -183,7 +184,7 @@ class StagePart(ReportPart):
     bytes_in: int | None = None
     bytes_out: int | None = None
     step_times: StepTimes | None = Field(
-        None, description="computing, moving data and waiting, from one step to the next"
+        None, description="computing, device copies, moving data and waiting, from one step to the next"
     )
     compute_ranks: RankSpread | None = Field(
         None, description="the ranks' computing, until the last stream that they were compared on was closed"
@@ -214,7 +215,7 @@ class StagePart(ReportPart):
                 return {}
             cpu = min(1.0, share / self.ranks)
             return {"cpu": cpu, "ready": min(1.0 - cpu, (self.share("ready") or 0.0) / self.ranks)}
-        activities: tuple[Activity, ...] = ("compute", "io", "wait", "open", "other")
+        activities: tuple[Activity, ...] = ("compute", "device", "io", "wait", "open", "other")
         return {activity: share for activity in activities if (share := self.share(activity)) is not None}
 
 
@@ -239,6 +240,9 @@ class ReaderPart(ReportPart):
     wait_s: Real | None = Field(None, description="time spent waiting in begin_step for the writer's next step")
     load_times: StepTimes | None = Field(None, description="io_s of each step")
     load_ranks: RankSpread | None = Field(None, description="the ranks' io_s")
+    device_s: Real | None = Field(None, description="copying what was read to a device; None: nothing was")
+    device_times: StepTimes | None = Field(None, description="device_s of each step")
+    device_ranks: RankSpread | None = Field(None, description="the ranks' device_s")
     throughput: Real | None = Field(None, description="bytes ÷ time from opening the stream to its close or last step")
     transfer_rate: Real | None = Field(None, description="bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
@@ -284,6 +288,9 @@ class StreamPart(ReportPart):
     wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")
     write_times: StepTimes | None = Field(None, description="io_s + wait_s of each step of the writer")
     write_ranks: RankSpread | None = Field(None, description="the io_s + wait_s of the writer's ranks")
+    device_s: Real | None = Field(None, description="of the writer: copying from a device; None: it copied nothing")
+    device_times: StepTimes | None = Field(None, description="device_s of each step of the writer")
+    device_ranks: RankSpread | None = Field(None, description="the device_s of the writer's ranks")
     throughput: Real | None = Field(
         None, description="bytes ÷ time of the stream: from its opening by the writer to its close or last step"
     )

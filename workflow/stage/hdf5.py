@@ -85,7 +85,7 @@ class Hdf5ReadEngine:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`."""
         found = []
-        for name, start, extent, _, _ in wanted:
+        for name, start, extent, *_ in wanted:
             dataset = self._sets[name]
             if _info(dataset).type == "string":
                 found.append(np.array(dataset.asstr()[()]))

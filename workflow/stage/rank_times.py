@@ -23,8 +23,9 @@ def rank_times(stream: str, side: Side) -> dict[str, Any] | None:
     spent = comm.gather(process_metrics().spent(stream, side))
     if spent is None:
         return None
-    moving, computing = zip(*spent, strict=True)
-    return {"count": len(spent), "moving_s": _spread(moving), "compute_s": _spread(computing)}
+    moving, copying, computing = zip(*spent, strict=True)
+    found = {"count": len(spent), "moving_s": _spread(moving), "compute_s": _spread(computing)}
+    return {**found, "device_s": _spread(copying)} if any(copying) else found
 
 
 def _spread(seconds: Sequence[float]) -> dict[str, Any]:

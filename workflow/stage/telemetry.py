@@ -24,33 +24,39 @@ from workflow.stage import settings
 from workflow.stage.ranks import rank
 
 # Longer than any line of totals, without the name of its stream.
-_TOTALS_SIZE = 340
+_TOTALS_SIZE = 370
 
 
 @dataclass
 class Sums:
-    """What several steps took together; bytes are None when those of one step are not known yet."""
+    """What several steps took together; bytes are None when those of one step are not known yet.
+
+    `device_s`: copying to and from a device; a line has it where there was some.
+    """
 
     steps: int = 0
     bytes: int | None = 0
     wait_s: float = 0.0
     io_s: float = 0.0
     compute_s: float = 0.0
+    device_s: float = 0.0
 
-    def add(self, nbytes: int | None, wait_s: float, io_s: float, compute_s: float) -> None:
+    def add(self, nbytes: int | None, wait_s: float, io_s: float, compute_s: float, device_s: float) -> None:
         """One step more."""
         self.steps += 1
         self.bytes = None if self.bytes is None or nbytes is None else self.bytes + nbytes
         self.wait_s += wait_s
         self.io_s += io_s
         self.compute_s += compute_s
+        self.device_s += device_s
 
     def fields(self, more_bytes: int = 0) -> str:
         """As part of a line of JSON. By hand: this runs at every step, and json.dumps takes as long as the write."""
         known = "null" if self.bytes is None else self.bytes + more_bytes
-        return (
+        text = (
             f'"bytes": {known}, "wait_s": {self.wait_s:.6f}, "io_s": {self.io_s:.6f}, "compute_s": {self.compute_s:.6f}'
         )
+        return f'{text}, "device_s": {self.device_s:.6f}' if self.device_s else text
 
 
 @dataclass
@@ -155,35 +161,37 @@ class Metrics:
             end.waits = False
             self._put_totals(end, time.time())
 
-    def step(self, stream: str, side: Side, nbytes: int | None, wait_s: float, io_s: float) -> None:
+    def step(
+        self, stream: str, side: Side, nbytes: int | None, wait_s: float, io_s: float, device_s: float = 0.0
+    ) -> None:
         """A step is finished. `nbytes` is None while only all ranks together know it."""
         compute_s = self.take_computing()
         if self._lines is None:
-            self._end(stream, side).total.add(nbytes, wait_s, io_s, compute_s)
+            self._end(stream, side).total.add(nbytes, wait_s, io_s, compute_s, device_s)
             return
         end, t = self._end(stream, side), time.time()
         end.waits = False
-        end.total.add(nbytes, wait_s, io_s, compute_s)
+        end.total.add(nbytes, wait_s, io_s, compute_s, device_s)
         if end.lines < FULL_STEPS:
             end.begin = end.begin or t
             end.lines += 1
-            one = Sums(1, nbytes, wait_s, io_s, compute_s)
+            one = Sums(1, nbytes, wait_s, io_s, compute_s, device_s)
             self._append_steps(end, one, f'{{"kind": "step", "t": {t:.6f}, {end.names}, "step": {end.total.steps - 1}')
             end.since, end.due = t, t + interval_s(t - end.begin)
             if self._lines.is_behind:
                 self._put_totals(end, t)
             return
-        end.gathered.add(nbytes, wait_s, io_s, compute_s)
+        end.gathered.add(nbytes, wait_s, io_s, compute_s, device_s)
         if t >= end.due:
             self._flush(end, t)
         self._put_totals(end, t)
 
-    def spent(self, stream: str, side: Side) -> tuple[float, float]:
-        """Seconds of this rank: moving the data of all steps of an end, of a writer with its waiting; and computing,
-        of the whole stage, until now."""
+    def spent(self, stream: str, side: Side) -> tuple[float, float, float]:
+        """Seconds of this rank: moving the data of all steps of an end, of a writer with its waiting; copying to and
+        from a device for this end; and computing, of the whole stage, until now."""
         total = self._end(stream, side).total
         moving = total.io_s + (total.wait_s if side == "write" else 0.0)
-        return moving, sum(end.total.compute_s for end in self._ends.values()) + self._computing
+        return moving, total.device_s, sum(end.total.compute_s for end in self._ends.values()) + self._computing
 
     def close(
         self,

@@ -57,7 +57,8 @@ class Info(NamedTuple):
 class Selection(NamedTuple):
     """One box of one variable to read; with `block`, the whole of that block of a local array.
 
-    `shared`: a read-only array in the memory of the engine will do, where it has one.
+    `shared`: a read-only array in the memory of the engine will do, where it has one. `into`: an array of this shape
+    and type, for the values; an engine that cannot fill it returns another one.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Selection(NamedTuple):
     extent: Shape
     block: int | None = None
     shared: bool = False
+    into: Array | None = None
 
 
 class BlockData(NamedTuple):

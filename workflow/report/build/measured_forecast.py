@@ -67,7 +67,7 @@ def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
     last: float | None = None
     for record in sorted(metrics.steps, key=lambda each: each.t):
         end = (record.stream, record.side)
-        compute += record.compute_s
+        compute += record.compute_s + record.device_s  # its own work, whatever carries the streams
         io[end] += record.io_s
         inside[end] += record.io_s + record.wait_s
         if end != fastest:

@@ -36,7 +36,8 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
         case "step_rate":
             return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
         case "step_s":
-            parts, steps = (stage.compute_s, stage.io_s, stage.wait_s), max(stage.steps_out or 0, stage.steps_in or 0)
+            parts = stage.compute_s, stage.device_s, stage.io_s, stage.wait_s
+            steps = max(stage.steps_out or 0, stage.steps_in or 0)
             return sum(part or 0.0 for part in parts) / steps if steps and stage.compute_s is not None else None
         case "step_p50_s" | "step_p95_s" | "step_max_s":
             return _of_steps(stage.step_times, field)
@@ -44,6 +45,8 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
             return _imbalance(stage.compute_ranks)
         case "compute_share":
             return stage.share("compute")
+        case "device_share":
+            return stage.share("device")
         case "io_share":
             return stage.share("io")
         case "wait_share":

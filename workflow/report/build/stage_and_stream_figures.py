@@ -18,7 +18,7 @@ from workflow.report.build.step_times import rank_spread, times_of_end, times_of
 from workflow.report.build.timeline import longest, queue_history
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_metrics import StageMetrics, StepRecord, number_of_steps
-from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StreamPart
+from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StepTimes, StreamPart
 from workflow.run.chain import first_step
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput, transfer_rate
@@ -91,12 +91,13 @@ def _in_open_s(plan: StagePlan, state: RunState) -> float:
 
 
 def _spent(metrics: StageMetrics, seen: StageState, in_open_s: float, wall_s: float | None) -> dict[str, float | None]:
-    """open_s, compute_s, io_s, wait_s and the rest of the wall time."""
+    """open_s, compute_s, device_s, io_s, wait_s and the rest of the wall time."""
     # The last thing that a stopped or failed stage did may have been an open or a wait that never returned.
     after_s = metrics.compute_after_s if seen.status == "succeeded" else 0.0
     spent: dict[str, float | None] = {
         "open_s": sum(seconds for _, seconds in metrics.opened.values()) + in_open_s,
         "compute_s": sum(step.compute_s for step in metrics.steps) + after_s,
+        "device_s": sum(step.device_s for step in metrics.steps) or None,
         "io_s": sum(step.io_s for step in metrics.steps),
         "wait_s": sum(step.wait_s for step in metrics.steps),
     }
@@ -147,7 +148,8 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
         bytes_are=_bytes_are(volume, readers, records), passed_on=_is_passed_on(plan, records.plan),
         stored=stored_bytes(plan), compressed=is_compressed(plan, records), unread=unread(plan, records),
-        io_s=io_s, wait_s=wait_s,
+        io_s=io_s, wait_s=wait_s, device_s=_sum(own, "device_s") or None, device_times=_device_times(own),
+        device_ranks=rank_spread(metrics.device_ranks.get((plan.name, "write"))),
         write_times=times_of_end(own, lambda step: step.io_s + step.wait_s),
         write_ranks=rank_spread(metrics.moving_ranks.get((plan.name, "write"))),
         throughput=throughput(moved, opened, last),
@@ -173,6 +175,8 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
     opened, last = time_of_stream(plan.name, "read", metrics, seen)
     return ReaderPart(
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
+        device_s=_sum(own, "device_s") or None, device_times=_device_times(own),
+        device_ranks=rank_spread(metrics.device_ranks.get((plan.name, "read"))),
         load_times=times_of_end(own, lambda step: step.io_s),
         load_ranks=rank_spread(metrics.moving_ranks.get((plan.name, "read"))),
         throughput=throughput(volume, opened, last), transfer_rate=transfer_rate(volume, io_s),
@@ -181,6 +185,10 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
         complete=complete,
         accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip
+
+
+def _device_times(own: Sequence[StepRecord]) -> StepTimes | None:
+    return times_of_end(own, lambda step: step.device_s) if any(step.device_s for step in own) else None
 
 
 def count_steps(own: Sequence[StepRecord], seen: EndState, state: RunState) -> tuple[int | None, int | None]:

@@ -14,13 +14,13 @@ from workflow.report.report_model import RankSpread, StepTimes
 
 
 def times_of_stage(metrics: StageMetrics) -> StepTimes | None:
-    """Computing, moving data and waiting, from one step to the next at the end with the most steps."""
+    """All that was recorded from one step to the next, at the end with the most steps."""
     if not metrics.steps:
         return None
     fastest = max(metrics.steps_of, key=lambda end: number_of_steps(metrics.steps_of[end]))
     seconds, since = list[float](), 0.0
     for record in sorted(metrics.steps, key=lambda each: each.t):
-        since += record.compute_s + record.io_s + record.wait_s
+        since += record.compute_s + record.device_s + record.io_s + record.wait_s
         if (record.stream, record.side) == fastest:
             seconds.append(since)
             since = 0.0

@@ -18,7 +18,7 @@ from workflow.report.read.run_records import CpuSample, Records
 from workflow.report.read.stage_metrics import StageMetrics, StepRecord
 from workflow.report.report_model import Activity, StagePart
 
-ACTIVITIES: tuple[Activity, ...] = ("compute", "io", "wait", "open", "cpu", "ready", "other")
+ACTIVITIES: tuple[Activity, ...] = ("compute", "device", "io", "wait", "open", "cpu", "ready", "other")
 
 # More steps than this would be thinner than a pixel each, and 10,000 of them would make a page too large to load.
 MOST_STEPS = 160
@@ -86,23 +86,26 @@ def stage_spans(metrics: StageMetrics, only: EndOfStream | None = None) -> Itera
 def step_spans(record: StepRecord, before: float | None = None) -> Iterator[ActivitySpan]:
     """The parts of one step. `before`: when the same end's step before ended, or its opening.
 
-    A writer computes, hands the step over, and then waits for room: all of it just before the record. A
-    reader waits and loads as soon as the step before is over; what it then computes, and writes to other
-    streams, lies between that and its record.
+    A writer computes, copies from its device, hands the step over, and then waits for room: all of it just before the
+    record. A reader waits, loads and copies to its device as soon as the step before is over; what it then computes,
+    and writes to other streams, lies between that and its record.
     """
     last = record.t - record.compute_s
     if record.side == "write":
-        last -= record.wait_s + record.io_s
+        last -= record.wait_s + record.io_s + record.device_s
+        computed = last + record.compute_s
         parts: tuple[tuple[Activity, float, float], ...] = (
             ("compute", last, record.compute_s),
-            ("io", last + record.compute_s, record.io_s),
+            ("device", computed, record.device_s),
+            ("io", computed + record.device_s, record.io_s),
             ("wait", record.t - record.wait_s, record.wait_s),
         )
     else:
-        first = last - record.wait_s - record.io_s
+        first = last - record.wait_s - record.io_s - record.device_s
         first = first if before is None else min(first, before)
         parts = (
             ("wait", first, record.wait_s), ("io", first + record.wait_s, record.io_s),
+            ("device", first + record.wait_s + record.io_s, record.device_s),
             ("compute", last, record.compute_s),
         )  # fmt: skip
     for activity, moment, seconds in parts:
@@ -165,7 +168,8 @@ def data_rates(records: list[StepRecord], start: float, end: float, count: int) 
     width, rates = (end - start) / count, [0.0] * count
     if width <= 0 or not records:
         return rates
-    before = records[0].t - records[0].compute_s - records[0].wait_s - records[0].io_s
+    one = records[0]
+    before = one.t - one.compute_s - one.device_s - one.wait_s - one.io_s
     for record in records:
         # Steps that ended at the same time, by a clock of limited resolution.
         since = max(min(before, record.t - 1e-6), start)

@@ -19,7 +19,8 @@ from workflow.report.report_model import Activity
 Level = tuple[float, float]  # (Unix time, value from then on)
 WIDTH = 1000
 LABELS: dict[Activity, str] = {
-    "compute": "computing", "io": "moving data", "wait": "waiting", "open": "opening streams",
+    "compute": "computing", "device": "copying to or from a device", "io": "moving data",
+    "wait": "waiting", "open": "opening streams",
     "cpu": "on the CPU (keeps no metrics)", "ready": "ready, other processes had the CPU",
     "other": "start, end, or not known",
 }  # fmt: skip

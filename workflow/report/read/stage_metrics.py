@@ -39,6 +39,7 @@ class StepRecord:
     compute_s: float
     count: int = 1
     since: float = 0.0
+    device_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class StageMetrics:
     accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
     compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
     moving_ranks: dict[EndOfStream, RankTimes] = field(default_factory=dict)  # where each rank opened the stream
+    device_ranks: dict[EndOfStream, RankTimes] = field(default_factory=dict)  # and copied to or from a device
     computing_ranks: RankTimes | None = None  # until the last of those was closed
     compute_after_s: float = 0.0  # after the last stream call, until `ended`
     ended: float | None = None  # Unix s; None: it left no last line
@@ -175,6 +177,8 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
                 step.bytes = next(sizes, None) if step.bytes is None else step.bytes
             if "ranks" in record:
                 metrics.moving_ranks[end_of(record)] = _to_rank_times(record["ranks"]["moving_s"])
+                if "device_s" in record["ranks"]:
+                    metrics.device_ranks[end_of(record)] = _to_rank_times(record["ranks"]["device_s"])
                 metrics.computing_ranks = _to_rank_times(record["ranks"]["compute_s"])
         case "accuracy":
             found = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
@@ -197,7 +201,8 @@ def _to_step(record: dict[str, Any]) -> StepRecord:
     stream, side = end_of(record)
     wait_s, io_s, compute_s = (_number(record[key]) for key in ("wait_s", "io_s", "compute_s"))
     nbytes = None if record["bytes"] is None else int(record["bytes"])
-    return StepRecord(stream, side, int(record["step"]), _number(record["t"]), nbytes, wait_s, io_s, compute_s)
+    t, device_s = _number(record["t"]), _number(record.get("device_s", 0.0))
+    return StepRecord(stream, side, int(record["step"]), t, nbytes, wait_s, io_s, compute_s, device_s=device_s)
 
 
 def _to_rank_times(found: dict[str, Any]) -> RankTimes:
@@ -217,14 +222,15 @@ def _add_rest(metrics: StageMetrics, total: dict[str, Any]) -> None:
     if count > 0:
         sizes = [step.bytes for step in known if step.bytes is not None]
         complete = len(sizes) == len(known) and total["bytes"] is not None
-        wait_s, io_s, compute_s = (
+        total = {"device_s": 0.0, **total}
+        wait_s, io_s, compute_s, device_s = (
             max(0.0, _number(total[key]) - sum(getattr(step, key) for step in known))
-            for key in ("wait_s", "io_s", "compute_s")
+            for key in ("wait_s", "io_s", "compute_s", "device_s")
         )
         since = known[-1].t if known else metrics.opened.get((stream, side), (_number(total["t"]), 0.0))[0]
         nbytes = int(total["bytes"]) - sum(sizes) if complete else None
         last, t = int(total["steps"]) - 1, _number(total["t"])
-        step = StepRecord(stream, side, last, t, nbytes, wait_s, io_s, compute_s, count, since)
+        step = StepRecord(stream, side, last, t, nbytes, wait_s, io_s, compute_s, count, since, device_s)
         _add_step(metrics, step)
     if total["complete"] is not None and (stream, side) not in metrics.closed:
         metrics.closed[stream, side] = CloseRecord(

@@ -21,7 +21,8 @@ Folded = TypeVar("Folded")
 # Of a stage, a stream or a reader.
 _SUMS = ("ranks", "steps_in", "steps_out", "bytes_in", "bytes_out", "steps", "bytes", "throughput", "dropped", "lost")
 _MEDIANS = (
-    "wall_s", "open_s", "compute_s", "io_s", "wait_s", "other_s", "cpu_s", "ready_s", "transfer_rate", "idle",
+    "wall_s", "open_s", "compute_s", "device_s", "io_s", "wait_s", "other_s", "cpu_s", "ready_s",
+    "transfer_rate", "idle",
 )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def rest_share(stage: StagePart) -> float | None:
     return sum(known) if known else None
 
 
+DEVICE_COPIES = "device copies"
 # On a terminal only the shares fit.
 STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
@@ -74,6 +75,8 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     number_column("time", lambda stage: duration(stage.wall_s), EVERYWHERE),
     number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),
     number_column("computing", lambda stage: percent(stage.share("compute")), TERMINAL),
+    number_column(DEVICE_COPIES, lambda stage: time_and_share(stage, "device"), PAGE),
+    number_column(DEVICE_COPIES, lambda stage: percent(stage.share("device")), TERMINAL, gives_way=9),
     number_column("moving data", lambda stage: time_and_share(stage, "io"), PAGE),
     number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL, gives_way=7),
     number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
@@ -104,9 +107,12 @@ def explain_columns(left_out: Collection[str] = ()) -> str:
 
 
 def stage_table(report: Report, view: View) -> Table:
-    """What each stage did: a row per stage. The processes have a column while one of them runs."""
+    """What each stage did: a row per stage. The processes have a column while one of them runs, copies to and from
+    devices where there were any."""
     running = any(process_text(stage) != NOTHING for stage in report.stages)
+    copied = any(stage.device_s for stage in report.stages)
     columns = [column for column in STAGE_COLUMNS if running or column.cell is not process_text]
+    columns = [column for column in columns if copied or column.title != DEVICE_COPIES]
     return make_table(columns, report.stages, view)
 
 
@@ -210,9 +216,13 @@ def spread_table(report: Report) -> Table:
         for stream in report.streams:
             if stream.writer == stage.name:
                 rows.append(SpreadRow(stage.name, f"writing {stream.name}", stream.write_times, stream.write_ranks))
+                copies = f"copying {stream.name} from a device"
+                rows.append(SpreadRow(stage.name, copies, stream.device_times, stream.device_ranks))
             for reader in stream.readers:
                 if reader.stage == stage.name:
                     rows.append(SpreadRow(stage.name, f"loading {stream.name}", reader.load_times, reader.load_ranks))
+                    copies = f"copying {stream.name} to a device"
+                    rows.append(SpreadRow(stage.name, copies, reader.device_times, reader.device_ranks))
     return make_table(SPREAD_COLUMNS, [row for row in rows if row.steps or row.ranks], "page")
 
 

@@ -188,7 +188,8 @@ SMALL_SHARE = 0.05
 # Of a shorter stage shares mean nothing.
 SHORT_S = 0.1
 WORK: dict[Activity, str] = {
-    "compute": "computed", "io": "moved data", "wait": "waited for other stages", "open": "opened its streams",
+    "compute": "computed", "device": "copied to or from a device", "io": "moved data",
+    "wait": "waited for other stages", "open": "opened its streams",
     "cpu": "had a core", "ready": "waited for a core",
 }  # fmt: skip
 

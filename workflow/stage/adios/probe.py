@@ -51,13 +51,15 @@ engine.close()
 
 def main() -> None:
     """Ask everything and print the answers."""
-    import adios2
+    import adios2.bindings
 
     answers = {
         "version": adios2.__version__,
         "mpi": bool(adios2.is_built_with_mpi),
         "planes": [each.name for each in TRANSPORTS.values() if each.opens_alone and _plane_works(each)],
         "engines": [each.name for each in ENGINES.values() if each.optional and _engine_works(each)],
+        # The bindings have it where ADIOS2 was built with CUDA or Kokkos, since 2025.
+        "gpu": hasattr(adios2.bindings, "MemorySpace"),
         "operators": [each.name for each in OPERATORS.values() if _operator_works(each)],
     }
     print(json.dumps(answers))

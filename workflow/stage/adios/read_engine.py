@@ -203,7 +203,7 @@ class AdiosReadEngine:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. From files all boxes are requested first: ADIOS2 then fetches them together."""
         found, deferred = [], self._adios2.Mode.Deferred
-        for name, start, extent, block, _ in wanted:
+        for name, start, extent, block, _, into in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
             if kind is None or (block is None and variable.ShapeID() == self._local):
@@ -216,7 +216,7 @@ class AdiosReadEngine:
             if kind == "string":
                 found.append(np.array(self._engine.Get(variable, self._adios2.Mode.Sync)))
                 continue
-            values = fresh_array(extent, kind)
+            values = fresh_array(extent, kind) if into is None else into
             if block is not None:
                 variable.SetBlockSelection(block)
             elif extent:

@@ -105,7 +105,8 @@ class GatheredReadEngine:
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. A box that all ranks request is read once, others once for each rank."""
-        asked: list[list[Selection]] = self._comm.allgather(list(wanted))
+        wanted = [box._replace(into=None) for box in wanted]
+        asked: list[list[Selection]] = self._comm.allgather(wanted)
         _check_same("read", [[box.name for box in boxes] for boxes in asked])
         shared = [all(boxes[i] == wanted[i] for boxes in asked) for i in range(len(wanted))]
         owners = [[0] if same else range(len(asked)) for same in shared]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
@@ -19,16 +22,18 @@ from workflow.stage.stream_engines import ReadEngine, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 from workflow.stage.uncaught_errors import note_early_exit
-from workflow.stage.variables import SAMPLES, Array, Selection, check_contract
+from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract
 
 if TYPE_CHECKING:
     import xarray
 
     from workflow.stage.compressed_variables import Comparer
+    from workflow.stage.devices.staging import Staging
 
 
 # A wait that lasts longer is reported while it lasts.
 _UNREPORTED_S = 1.0
+_COPIED = {*NUMPY_TYPES.values()} - {"string"}
 
 
 class Reader:
@@ -60,7 +65,8 @@ class Reader:
         self._step: Step | None = None
         self._closed = self._ended = False
         self._metrics = process_metrics()
-        self._wait_s = self._io_s = 0.0
+        self._wait_s = self._io_s = self._device_s = 0.0
+        self._stagings: list[Staging] = []  # one for each device that something was read to
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
         self._is_queued = end.traits.queued
@@ -96,7 +102,7 @@ class Reader:
             return None
         if status is not StepStatus.READY:
             raise self._record(no_step_error(self._end, status, self.steps))
-        self._step = Step(self._end, self._engine, self._fetch, self.steps)
+        self._step = Step(self._end, self._engine, self._fetch, self._fetch_to, self.steps)
         if not self._checked:
             self._checked = True
             self._prepare_comparison()
@@ -134,6 +140,7 @@ class Reader:
             self._engine.close()
             ranks = rank_times(self.name, "read")
         self._metrics.leave()
+        self._stagings.clear()
         if not error:
             self._record_accuracy()
         steps = self.steps - self._end.first_step
@@ -194,6 +201,58 @@ class Reader:
         finally:
             self._io_s += self._metrics.leave() - begin
 
+    def _fetch_to(self, wanted: list[Selection], device: Any) -> list[Any]:
+        """The same to a device, through pinned memory: while one array is copied, the next one is read."""
+        staging = self._staging(device)
+        found: list[Any] = []
+        try:
+            for box in wanted:
+                info = self._engine.info(box.name)
+                if info is None or info.type not in _COPIED:
+                    what = "text" if info is not None and info.type == "string" else "of no type that NumPy has"
+                    raise StageError(f"stream {self.name}: {box.name} is {what}: it cannot be copied to a device")
+                with self._copying():
+                    room = staging.room(box.extent, info.type)
+                values = self._fetch([box._replace(into=room)])[0]
+                if not found:
+                    staging.device.make_way()
+                with self._copying():
+                    if values is not room:  # of an engine that cannot read into memory of others
+                        np.copyto(room, values)
+                    found.append(staging.send(room))
+        except TypeError as error:
+            raise StageError(
+                f"stream {self.name}: {staging.device.name} cannot have {box.name}: {error}; read it without `device`, "
+                "and convert it"
+            ) from error
+        finally:
+            with self._copying():
+                staging.arrive()
+        return found
+
+    def _staging(self, device: Any) -> Staging:
+        from workflow.stage.devices.find_device import find_device  # only programs that use a device pay for these
+        from workflow.stage.devices.staging import Staging
+
+        try:
+            found = find_device(device)
+        except StageError as error:
+            raise StageError(f"stream {self.name}: {error}") from error
+        known = next((each for each in self._stagings if each.device is found), None)
+        if known is None:
+            known = Staging(found)
+            self._stagings.append(known)
+        return known
+
+    @contextmanager
+    def _copying(self) -> Iterator[None]:
+        """What happens inside copies to a device, and its time is counted as that."""
+        begin = self._metrics.enter()
+        try:
+            yield
+        finally:
+            self._device_s += self._metrics.leave() - begin
+
     def _wait(self, limit_s: float) -> StepStatus:
         begin = self._metrics.enter()
         try:
@@ -218,8 +277,8 @@ class Reader:
         self._check_bounds()
         nbytes = self._engine.end()
         io_s = self._io_s + self._metrics.leave() - begin
-        self._metrics.step(self.name, "read", nbytes, self._wait_s, io_s)
-        self.steps, self._io_s = self.steps + 1, 0.0
+        self._metrics.step(self.name, "read", nbytes, self._wait_s, io_s, self._device_s)
+        self.steps, self._io_s, self._device_s = self.steps + 1, 0.0, 0.0
 
     def _skip_step(self) -> None:
         """Read over a step that is to be left out."""

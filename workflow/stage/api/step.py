@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -34,10 +34,16 @@ class Step:
     """
 
     def __init__(
-        self, end: StreamEnd, engine: ReadEngine, fetch: Callable[[list[Selection]], list[Array]], index: int
+        self,
+        end: StreamEnd,
+        engine: ReadEngine,
+        fetch: Callable[[list[Selection]], list[Array]],
+        fetch_to: Callable[[list[Selection], Any], list[Any]],
+        index: int,
     ) -> None:
         self.index = index
-        self._stream, self._stream_end, self._engine, self._fetch = end.stream, end, engine, fetch
+        self._stream, self._stream_end, self._engine = end.stream, end, engine
+        self._fetch, self._fetch_to = fetch, fetch_to
         self._ended = False
 
     def __contains__(self, name: str) -> bool:
@@ -66,17 +72,27 @@ class Step:
         """Global shape of a variable, in elements per axis; () for a scalar. Raises StageError as `info` does."""
         return self.info(name).shape
 
-    def read(self, name: str, start: Any = None, count: Any = None) -> Array:
+    @overload
+    def read(self, name: str, start: Any = None, count: Any = None, *, device: None = None) -> Array: ...
+    @overload
+    def read(self, name: str, start: Any = None, count: Any = None, *, device: object) -> Any: ...
+    def read(self, name: str, start: Any = None, count: Any = None, *, device: Any = None) -> Any:
         """Read the box of shape `count` that begins at `start`; by default the whole variable.
 
         `start` and `count` have one integer per axis, in elements. Without `count`: everything from `start` on.
         Returns a new array of shape `count` and the variable's type; a scalar or a string as a NumPy scalar.
 
+        `device`: the array is copied to this device, and returned as a tensor of PyTorch or an array of CuPy when it is
+        there; a scalar has no axes. A text, `"cuda"` or `"cuda:1"`, means the one of these libraries that the program
+        has imported, PyTorch first; a `torch.device` or a `cupy.cuda.Device` names it.
+
+        >>> field = step.read("V", device="cuda")
+
         Call it on all ranks: with a serial ADIOS2 rank 0 reads for all of them. Raises IndexError when the box does
-        not lie inside the variable, StageError when the step does not have it, StreamFailed when the writer dies
-        meanwhile.
+        not lie inside the variable, StageError when the step does not have it, or there is no such device, or the
+        device does not have its type, StreamFailed when the writer dies meanwhile.
         """
-        return self._read([selection(name, self.info(name).shape, start, count)])[0]
+        return self._read([selection(name, self.info(name).shape, start, count)], device)[0]
 
     def view(self, name: str, start: Any = None, count: Any = None) -> Array:
         """Read as `read` does, but without a copy where the box is in memory that the writer shares (`via: shm`).
@@ -84,20 +100,32 @@ class Step:
         That is so for a box within the block of one writing rank. The array is then read-only, and holds the values
         until the step ends: keep a copy of what is needed later. Otherwise it is a new one. Raises what `read` raises.
         """
-        return self._read([selection(name, self.info(name).shape, start, count)._replace(shared=True)])[0]
+        found: Array = self._read([selection(name, self.info(name).shape, start, count)._replace(shared=True)])[0]
+        return found
 
-    def read_many(self, wanted: Iterable[str] | Mapping[str, StartAndCount | None]) -> dict[str, Array]:
+    @overload
+    def read_many(
+        self, wanted: Iterable[str] | Mapping[str, StartAndCount | None], *, device: None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def read_many(
+        self, wanted: Iterable[str] | Mapping[str, StartAndCount | None], *, device: object
+    ) -> dict[str, Any]: ...
+    def read_many(
+        self, wanted: Iterable[str] | Mapping[str, StartAndCount | None], *, device: Any = None
+    ) -> dict[str, Any]:
         """Read several variables together, which is faster than reading them one by one.
 
         `wanted`: names; or name → (start, count), with None for the whole variable. Returns name → array, each as
-        `read` returns it, and raises what `read` raises.
+        `read` returns it, and raises what `read` raises. To a `device` one variable is copied while the next one is
+        read.
 
         >>> step.read_many(["position", "box"])
         >>> step.read_many({"position": ((first, 0), (n, 3)), "box": None})
         """
         boxes = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
         selections = [selection(name, self.info(name).shape, *(box or (None, None))) for name, box in boxes.items()]
-        return dict(zip(boxes, self._read(selections), strict=True))
+        return dict(zip(boxes, self._read(selections, device), strict=True))
 
     def share(self, name: str, strategy: str | None = None) -> list[Piece]:
         """Read this rank's share of one variable. See `shares`."""
@@ -186,7 +214,9 @@ class Step:
         }
         return {**found, **declared} if declared else found
 
-    def _read(self, selections: list[Selection]) -> list[Array]:
+    def _read(self, selections: list[Selection], device: Any = None) -> list[Any]:
+        if device is not None:
+            return self._fetch_to(selections, device)
         # NumPy scalars format and compare like numbers, which 0-dimensional arrays do not.
         return [array if array.ndim else array[()] for array in self._fetch(selections)]
 

@@ -23,6 +23,7 @@ from workflow.stage.variables import Array, BlockData, Info, check_contract, fre
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, Sampler
+    from workflow.stage.devices.staging import Staging
 
 
 class Writer:
@@ -49,7 +50,8 @@ class Writer:
         self._is_file = not end.traits.in_memory
         self._blocks_from = None if self._is_file else _first_blocking_step(end)
         self._rank = rank()
-        self._bytes, self._io_s = 0, 0.0
+        self._bytes, self._io_s, self._device_s = 0, 0.0, 0.0
+        self._stagings: list[Staging] = []  # one for each device that something was written from
         self._same = SameValues()
         self._operators: Operators | None = None
         self._sampler: Sampler | None = None
@@ -88,15 +90,24 @@ class Writer:
         same on all ranks that write it, or the step fails with StageError: the other ranks' arrays would be lost.
         `lend`: the caller does not change the array before the step ends, so that a file engine need not copy it.
 
-        Raises StageError outside a step or when the block does not lie inside `shape`, TypeError for types that
-        ADIOS2 does not have.
+        An array in the memory of a device, a tensor of PyTorch, an array of CuPy, or any other one with DLPack, is
+        copied to the host first.
+
+        Raises StageError outside a step or when the block does not lie inside `shape`, or when no library here can copy
+        from the device, TypeError for types that ADIOS2 does not have.
         """
         self._check_inside(name)
+        staged = not isinstance(value, np.ndarray) and hasattr(value, "__dlpack_device__")
+        if staged:
+            from workflow.stage.devices.find_device import is_on_device  # only arrays of other libraries pay for it
+
+            if staged := is_on_device(value):
+                value = self._to_host(name, value)
         begin = self._metrics.enter()
         array, kind = to_array(name, value)
         whole, first = self._box(name, array, shape, start)
-        # A copy that to_array had to make is not used elsewhere.
-        lent = lend or (array is not value and isinstance(value, np.ndarray))
+        # A copy that to_array had to make is not used elsewhere; memory that was copied to is used again.
+        lent = not staged and (lend or (array is not value and isinstance(value, np.ndarray)))
         if name not in self._written:
             self._written[name] = Info(kind, whole)
             self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
@@ -163,6 +174,7 @@ class Writer:
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
+        self._stagings.clear()
         steps = max(0, self.steps - self._end.first_step)
         self._metrics.close(self.name, "write", steps=steps, error=error, ranks=ranks)
 
@@ -176,7 +188,7 @@ class Writer:
         if not self.is_suppressing:
             self._engine.begin()
         self._io_s = self._metrics.leave() - begin
-        self._inside, self._bytes = True, 0
+        self._inside, self._bytes, self._device_s = True, 0, 0.0
         self._written.clear()
 
     def end_step(self) -> None:
@@ -212,7 +224,7 @@ class Writer:
         seconds = self._metrics.leave() - begin
         # Of a file EndStep writes; of a stream it queues the step, and blocks while the queue is full.
         wait_s, io_s = (0.0, self._io_s + seconds) if self._is_file else (seconds, self._io_s)
-        self._metrics.step(self.name, "write", self._bytes, wait_s, io_s)
+        self._metrics.step(self.name, "write", self._bytes, wait_s, io_s, self._device_s)
         self.steps += 1
 
     def break_step(self) -> None:
@@ -238,6 +250,27 @@ class Writer:
             unit = self._units.pop(name)
             if not unit_of(name, self._attributes):
                 self.attribute("unit", unit, variable=name)
+
+    def _to_host(self, name: str, value: Any) -> Array:
+        """An array of a device, in pinned memory that the next array but one is copied to."""
+        from workflow.stage.devices.find_device import device_of
+        from workflow.stage.devices.staging import Staging
+
+        try:
+            device, array = device_of(value)
+            shape, kind = device.describe(array)
+        except (StageError, TypeError) as error:
+            raise type(error)(f"stream {self.name}: {name}: {error}") from error
+        staging = next((each for each in self._stagings if each.device is device), None)
+        if staging is None:
+            staging = Staging(device)
+            self._stagings.append(staging)
+        device.settle(array)  # which counts as computing
+        begin = self._metrics.enter()
+        room = staging.room(shape, kind)
+        device.fetch(array, room)
+        self._device_s += self._metrics.leave() - begin
+        return room
 
     def _prepare_samples(self) -> None:
         from workflow.stage.compressed_variables import Operators, Sampler  # only writers that compress pay for these

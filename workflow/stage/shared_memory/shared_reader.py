@@ -129,7 +129,7 @@ class SharedMemoryReadEngine:
         self._counter.add(np.dtype(kind).itemsize * volume(wanted.extent))
         if wanted.shared and whole is not None:
             return whole
-        found = fresh_array(wanted.extent, kind)
+        found = fresh_array(wanted.extent, kind) if wanted.into is None else wanted.into
         for box, values in parts:
             found[box] = values
         return found

@@ -1,0 +1,1 @@
+"""Arrays in the memory of a device: from a stream to it and back, through pinned memory of the host."""

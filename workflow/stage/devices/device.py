@@ -1,0 +1,54 @@
+"""What is needed of a device, whatever library drives it.
+
+| implementation | in |
+|---|---|
+| PyTorch | `torch_device` |
+| CuPy | `cupy_device` |
+| a fake one, whose copies arrive late | `tests/support/fake_device.py` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from workflow.distribution.boxes import Shape
+from workflow.stage.variables import Array
+
+
+class Sent(NamedTuple):
+    """A copy to a device that may be under way: the new array there, and what returns when it has arrived."""
+
+    array: Any
+    wait: Callable[[], None]
+
+
+class ArrayDevice(Protocol):
+    """One device. Its arrays are those of its library, and exchange their memory by DLPack.
+
+    `name`: e.g. `cuda:0`.
+    """
+
+    name: str
+
+    def pinned(self, nbytes: int) -> Array:
+        """Memory of the host that the device copies from and to by itself: so many bytes, uint8."""
+
+    def make_way(self) -> None:
+        """Wait for the kernels that a copy to the device would wait for."""
+
+    def send(self, values: Array) -> Sent:
+        """Begin to copy an array in pinned memory to a new array of the device.
+
+        `values` must not change before the copy has arrived. Then the array may be used in any order of the device.
+        Raises TypeError for a type that the library does not have.
+        """
+
+    def describe(self, array: Any) -> tuple[Shape, str]:
+        """Shape, and NumPy's name of the type, of an array of this device. Raises TypeError where NumPy has none."""
+
+    def settle(self, array: Any) -> None:
+        """Wait until what computes this array has been done."""
+
+    def fetch(self, array: Any, room: Array) -> None:
+        """Copy an array of this device to pinned memory, of its shape and type; return when it is there."""

@@ -1,0 +1,53 @@
+"""Two buffers of pinned memory through which the arrays of one end of a stream go to a device, or come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workflow.distribution.boxes import Shape, volume
+from workflow.stage.devices.device import ArrayDevice
+from workflow.stage.variables import Array
+
+_LEAST = 1 << 16
+
+
+class Staging:
+    """They are used in turn, and again in each step: while one is copied from, the next array is read into the other.
+
+    Each grows to the largest array that has gone through it. `device`: the one that copies.
+    """
+
+    def __init__(self, device: ArrayDevice) -> None:
+        self.device = device
+        self._memory: list[Array] = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+        self._waits: list[Callable[[], None] | None] = [None, None]
+        self._now = 0
+
+    def room(self, shape: Shape, kind: str) -> Array:
+        """Pinned memory for an array, in the other buffer. Waits until the last copy from it has arrived."""
+        self._now = 1 - self._now
+        self._wait(self._now)
+        dtype = np.dtype(kind)
+        nbytes = dtype.itemsize * volume(shape)
+        if nbytes > self._memory[self._now].size:
+            self._memory[self._now] = self.device.pinned(max(nbytes, _LEAST))
+        return self._memory[self._now][:nbytes].view(dtype).reshape(shape)
+
+    def send(self, room: Array) -> Any:
+        """Begin to copy what is in the newest room to a new array of the device; `arrive` before it is used."""
+        sent = self.device.send(room)
+        self._waits[self._now] = sent.wait
+        return sent.array
+
+    def arrive(self) -> None:
+        """Wait until all copies have arrived."""
+        self._wait(0)
+        self._wait(1)
+
+    def _wait(self, number: int) -> None:
+        wait, self._waits[number] = self._waits[number], None
+        if wait is not None:
+            wait()
