@@ -1,7 +1,8 @@
 """Steps to a GPU and from it: `step.read(…, device="cuda")` against what a program can write itself.
 
 A program of `wf run` reads each step in another of these ways, in turn: by `device=`; by `step.read`, then PyTorch's
-copy of pageable memory; the same through `pin_memory()`; of `via: shm` also by `step.view`, without a copy on the host.
+copy of pageable memory; the same through `pin_memory()`; of `via: shm` also by `step.view`, without a copy on the host,
+and by that from pages of the writer that this program has pinned when it saw them first, where the driver lets it.
 A time ends when the data are on the GPU. Raw adios2 with PyTorch reads the same steps by SST, into memory of NumPy and
 into memory that was pinned before. The same for writing. Ratios are those of the medians of one run; runs are repeated,
 all sizes and streams in turn. Needs PyTorch and a GPU.
@@ -32,16 +33,19 @@ SIZES_MB = (16, 64)
 VIAS = ("shm", "sst")
 ROUNDS, WARM = 10, 2  # of steps read in each way; those that do not count
 TIMEOUT_S = 300
+READ_ONLY = 8  # cudaHostRegisterReadOnly
 OURS = "device"
 NAMES = {
     "pageable": "torch.from_numpy(step.read(…)).to(…)", "pinned": "the same with pin_memory()",
     "view": "torch.from_numpy(step.view(…)).to(…)",
+    "registered": "by step.view and cudaHostRegister",
 }  # fmt: skip
 WRITING = {"pageable": "out.write(name, tensor.cpu().numpy())"}
 PIPELINE = """
 wf: 1
 name: device
 oversubscribe: true
+deadlines: {start: 120 s, step: 120 s, run: 280 s}
 stages:
   make: {command: %s, env: %s, writes: {data: {}}}
   take: {command: %s, env: %s, reads: {data: {}}}
@@ -145,7 +149,7 @@ def with_root() -> dict[str, str]:
 
 def ways_of(via: str) -> list[str]:
     """The ways of reading, in turn."""
-    return [OURS, "pageable", "pinned", *(["view"] if via == "shm" else [])]
+    return [OURS, "pageable", "pinned", *(["view", "registered"] if via == "shm" else [])]
 
 
 def shape_of(mb: int) -> tuple[int, int, int]:
@@ -190,13 +194,36 @@ def read(mb: int, via: str) -> None:
                 array = torch.from_numpy(step.read("V")).to("cuda")
             elif way == "pinned":
                 array = torch.from_numpy(step.read("V")).pin_memory().to("cuda", non_blocking=True)
-            else:
+            elif way == "view":
                 array = torch.from_numpy(step.view("V")).to("cuda")
+            else:
+                values = step.view("V")
+                if not register(torch, values):
+                    continue
+                array = torch.from_numpy(values).to("cuda", non_blocking=True)
             torch.cuda.synchronize()
             times.setdefault(way, []).append(time.perf_counter() - begin)
             check(array, step.index)
     del mb
     say(times)
+
+
+_registered: dict[tuple[int, int], bool] = {}
+
+
+def register(torch: Any, values: Any) -> bool:
+    """Pin the pages of this array, until the program ends; whether they are."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    first = values.ctypes.data // page * page
+    length = -(-(values.ctypes.data + values.nbytes - first) // page) * page
+    if (first, length) not in _registered:
+        answers = [int(torch.cuda.cudart().cudaHostRegister(first, length, READ_ONLY))]
+        if answers[0]:
+            answers.append(int(torch.cuda.cudart().cudaHostRegister(first, length, 0)))
+        _registered[first, length] = answers[-1] == 0
+        if answers[-1]:
+            print(f"cudaHostRegister answers {answers}", file=sys.stderr, flush=True)
+    return _registered[first, length]
 
 
 def check(array: Any, step: int) -> None:

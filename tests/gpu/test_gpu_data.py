@@ -179,7 +179,7 @@ def test_a_text_means_the_library_that_is_imported(torch: Any) -> None:
     [
         ("cuda:99", "there is cuda:0"),
         ("cpu", "only devices of type cuda are copied to; leave `device` away"),
-        ("gpu", "PyTorch knows no such device"),
+        ("gpu", "PyTorch has no such device: they are called"),
     ],
 )
 def test_a_device_that_is_not_there(wanted: str, says: str, torch: Any, tmp_path: Path) -> None:

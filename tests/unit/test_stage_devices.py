@@ -146,6 +146,14 @@ def test_what_cannot_be_written_from_a_device(device: FakeDevice, tmp_path: Path
             out.write("x", array)
 
 
+def test_what_is_derived_from_an_array_is_one_of_its_library(device: FakeDevice) -> None:
+    class OfAUser(FakeArray):
+        pass
+
+    OfAUser.__module__ = "model"
+    assert finding.device_of(OfAUser(device, np.zeros(3)))[0] is device
+
+
 class Elsewhere:
     """An array of a library that nobody here knows."""
 

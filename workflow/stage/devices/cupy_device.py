@@ -92,5 +92,5 @@ def _index(text: str) -> int | None:
     """The number in `cuda:1`; None of `cuda`, which is the current device."""
     kind, colon, number = text.partition(":")
     if kind != "cuda" or (colon and not number.isdecimal()):
-        raise StageError(f"device {text!r}: with CuPy a device is called 'cuda', or 'cuda:1'")
+        raise StageError(f"device {text!r}: CuPy has no such device: they are called 'cuda', or 'cuda:1'")
     return int(number) if colon else None

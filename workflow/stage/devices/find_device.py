@@ -1,6 +1,6 @@
 """Which device a program means, and of which device an array is. Only here the libraries are told apart.
 
-A library is known by the module that the type of a device, or of an array, comes from.
+A library is known by the module that the type of a device, or of an array, comes from, or one that it is derived from.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def find_device(wanted: Any) -> ArrayDevice:
         if name is None:
             raise StageError(f"device {wanted!r} {_MISSING}")
         return LIBRARIES[name].open_device(wanted)
-    library = LIBRARIES.get(_home(wanted))
+    library = _library_of(wanted)
     if library is None:
         kind = type(wanted).__name__
         raise StageError(f"device has type {kind}: give a text, e.g. 'cuda:0', a torch.device, or a cupy.cuda.Device")
@@ -62,7 +62,7 @@ def device_of(value: Any) -> tuple[ArrayDevice, Any]:
 
     Raises StageError where no library here knows it.
     """
-    library = LIBRARIES.get(_home(value))
+    library = _library_of(value)
     if library is None:
         name = _library_here()
         if name is None:
@@ -72,8 +72,9 @@ def device_of(value: Any) -> tuple[ArrayDevice, Any]:
     return library.open_device(value.device), value
 
 
-def _home(thing: Any) -> str:
-    return type(thing).__module__.partition(".")[0]
+def _library_of(thing: Any) -> DeviceLibrary | None:
+    homes = (kind.__module__.partition(".")[0] for kind in type(thing).__mro__)
+    return next((LIBRARIES[home] for home in homes if home in LIBRARIES), None)
 
 
 def _library_here() -> str | None:

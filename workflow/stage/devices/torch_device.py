@@ -72,7 +72,8 @@ def open_device(wanted: Any) -> ArrayDevice:
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
-        raise StageError(f"device {str(wanted)!r}: PyTorch knows no such device: {_first_line(error)}") from error
+        text = "PyTorch has no such device: they are called 'cuda', or 'cuda:1'"
+        raise StageError(f"device {str(wanted)!r}: {text}") from error
     if device.type != "cuda":
         without = "; leave `device` away for the memory of the host" if device.type == "cpu" else ""
         raise StageError(f"device {str(device)!r}: only devices of type cuda are copied to{without}")
@@ -92,7 +93,3 @@ def from_dlpack(array: Any) -> Any:
     import torch
 
     return torch.from_dlpack(array)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
