@@ -235,6 +235,7 @@ def test_doctor_finds_adios2(tmp_path: Path) -> None:
     findings = {finding["name"]: finding for finding in json.loads(wf("doctor", "--json", cwd=tmp_path).stdout)}
     assert findings["adios2"]["state"] == "ok"
     assert "tcp" in findings["SST transports"]["detail"]
+    assert "no GPU backend" in findings["device data"]["detail"]  # neither PyPI's nor that of `make adios2-mpi`
     assert "use `via: hdf5`" in findings["engine HDF5"]["detail"]
 
 

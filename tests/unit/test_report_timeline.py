@@ -30,10 +30,18 @@ def test_segments_of_a_step_end_when_it_ended() -> None:
     assert [(part.activity, part.start, part.end) for part in read] == [
         ("wait", 6.5, 7.5), ("io", 7.5, 8.0), ("compute", 8.0, 10.0),
     ]  # fmt: skip
+    copied = list(step_spans(StepRecord("a", "read", 0, device_s=0.25, **times)))  # type: ignore[arg-type]
+    assert [(part.activity, part.start, part.end) for part in copied] == [
+        ("wait", 6.25, 7.25), ("io", 7.25, 7.75), ("device", 7.75, 8.0), ("compute", 8.0, 10.0),
+    ]  # fmt: skip
     # It wrote to another stream between its reading and its end, from 7 to 8.
     read = list(step_spans(StepRecord("a", "read", 0, **times), before=5.5))  # type: ignore[arg-type]
     assert [(part.activity, part.start, part.end) for part in read] == [
         ("wait", 5.5, 6.5), ("io", 6.5, 7.0), ("compute", 8.0, 10.0),
+    ]  # fmt: skip
+    copied = list(step_spans(StepRecord("a", "write", 0, device_s=0.25, **times)))  # type: ignore[arg-type]
+    assert [(part.activity, part.start, part.end) for part in copied] == [
+        ("compute", 6.25, 8.25), ("device", 8.25, 8.5), ("io", 8.5, 9.0), ("wait", 9.0, 10.0),
     ]  # fmt: skip
     write = list(step_spans(StepRecord("a", "write", 0, **times)))  # type: ignore[arg-type]
     assert [(part.activity, part.start, part.end) for part in write] == [

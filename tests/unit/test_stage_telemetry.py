@@ -95,6 +95,33 @@ def test_files_of_long_runs_stay_small_and_their_totals_exact(
     assert sum(step.count for step in read_metrics(file).steps) == 100_000
 
 
+def test_copies_to_a_device_are_in_lines_and_totals(tmp_path: Path, clock: list[float]) -> None:
+    file = tmp_path / "metrics.jsonl"
+    noted = telemetry.Metrics(str(file))
+    noted.opening("a", "read")
+    for count in (999, 1, 500):
+        for _ in range(count):
+            clock[0] += 0.01
+            noted.step("a", "read", 10, 0.0, 0.001, 0.002)
+        found = read_metrics(file).of("a", "read")
+        made = sum(step.count for step in found)
+        assert sum(step.device_s for step in found) == pytest.approx(0.002 * made, rel=1e-6)
+    assert made == 1500
+    assert found[0].device_s == 0.002
+    moving, copying, _ = noted.spent("a", "read")
+    assert (round(moving, 6), round(copying, 6)) == (1.5, 3.0)
+
+
+def test_the_line_of_totals_has_room_for_the_largest_numbers() -> None:
+    names = '"stream": "a", "side": "write"'
+    end = telemetry.EndRecord(names, 0, telemetry._TOTALS_SIZE + len(names))
+    end.total = telemetry.Sums(10**15, 10**18, 1e11, 1e11, 1e11, 1e11)
+    end.steps_before, end.complete = 10**15, False
+    line = end.to_totals(1e11)
+    assert len(line) == end.size
+    assert json.loads(line)["check"] == 10**15
+
+
 def test_bytes_that_are_known_in_the_end_are_added_up_by_line(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "metrics.jsonl"
     noted = telemetry.Metrics(str(file))

@@ -196,9 +196,8 @@ def _engines(found: Sequence[str]) -> list[Finding]:
 
 def _device_data(gpu: bool) -> str:
     """What this ADIOS2 can do with arrays in the memory of a device."""
-    copied = "`step.read(…, device=…)` and `out.write` copy them through pinned memory of the host"
-    own = "it has a GPU backend, which programs that use adios2 directly can use" if gpu else "it has no GPU backend"
-    return f"{own}; {copied}"
+    backend = "a GPU backend, for programs that use adios2 directly" if gpu else "no GPU backend"
+    return f"this ADIOS2 has {backend}; workflow.stage copies them through pinned memory of the host (`device=`)"
 
 
 def _ssc(mpi: bool) -> str:
