@@ -183,6 +183,17 @@ def test_without_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         out.write("x", 1.0)
 
 
+def test_an_array_that_no_library_here_can_take_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(_: Any) -> Any:
+        raise BufferError("it needs a gradient")
+
+    monkeypatch.setattr(finding, "LIBRARIES", {"sys": DeviceLibrary(lambda _: FakeDevice(), refuse)})
+    with stage.open_writer(path=tmp_path / "data.bp") as out, out.step():
+        with pytest.raises(stage.StageError, match="x: sys cannot take over an array of type Elsewhere: it needs a gr"):
+            out.write("x", Elsewhere())
+        out.write("x", 1.0)
+
+
 def test_a_text_means_the_imported_library_the_first_one_first(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {name: FakeDevice() for name in ("first_library", "second_library")}
     libraries = {

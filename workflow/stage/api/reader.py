@@ -219,12 +219,13 @@ class Reader:
                 with self._copying():
                     if values is not room:  # of an engine that cannot read into memory of others
                         np.copyto(room, values)
-                    found.append(staging.send(room))
-        except TypeError as error:
-            raise StageError(
-                f"stream {self.name}: {staging.device.name} cannot have {box.name}: {error}; read it without `device`, "
-                "and convert it"
-            ) from error
+                    try:
+                        found.append(staging.send(room))
+                    except TypeError as error:
+                        text = f"{staging.device.name} cannot have {box.name}: {error}"
+                        raise StageError(
+                            f"stream {self.name}: {text}; read it without `device`, and convert it"
+                        ) from error
         finally:
             with self._copying():
                 staging.arrive()

@@ -68,7 +68,10 @@ def device_of(value: Any) -> tuple[ArrayDevice, Any]:
         if name is None:
             raise StageError(f"an array of type {type(value).__name__}, in the memory of a device, {_MISSING}")
         library = LIBRARIES[name]
-        value = library.from_dlpack(value)
+        try:
+            value = library.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise StageError(f"{name} cannot take over an array of type {type(value).__name__}: {error}") from error
     return library.open_device(value.device), value
 
 
