@@ -64,6 +64,60 @@ with stage.open_reader("data") as data:
 """
 
 
+GROWING = """
+import numpy as np
+from workflow import stage
+
+with stage.open_writer("data") as out:
+    for step in range(80):
+        with out.step():
+            # One size for a while, so that segments are used again; then a larger one, for which new ones are made.
+            rows = 40 + 30 * (step // 20)
+            field = np.arange(rows * 1000, dtype=float).reshape(rows, 1000) + step
+            out.write("field", field)
+            out.write("twice", 2 * field)
+            out.write("time", float(step))
+"""
+# Up to three segments for each of four sizes and three steps.
+WATCHED = """
+import sys
+import numpy as np
+from tests.support import fake_device
+from workflow import stage
+
+fake_device.install()
+device = fake_device.DEVICE
+device.can_pin, last = sys.argv[1] == "pin", int(sys.argv[2])
+kept = []
+with stage.open_reader("data") as data:
+    for step in data:
+        rows = step.shape("field")[0]
+        field = np.arange(rows * 1000, dtype=float).reshape(rows, 1000) + step.index
+        found = step.read_many(["field", "twice"], device=device)
+        part = step.read("field", (3, 0), (20, 1000), device=device)
+        kept += [(found["field"], field), (found["twice"], 2 * field), (part, field[3:23])]
+        if step.index == last:
+            kept.append((step.read("time", device=device), step.index))
+            assert not device.memory, "it was copied on the host"
+            # In rows that do not follow each other: through a buffer.
+            kept.append((step.read("field", (0, 5), (7, 3), device=device), field[:7, 5:8]))
+            assert len(device.memory) == 1
+            break
+for array, wanted in kept:  # what was there is overwritten since
+    np.testing.assert_array_equal(array.values, wanted)
+assert device.pins == {}, "something stays pinned"
+said = {each: device.log.count(each) for each in set(device.log)}
+slowly = said.get("send slowly", 0)
+assert said.get("send", 0) + slowly == 3 * (last + 1) + 2, said
+if device.can_pin:
+    assert 4 <= said["pin"] <= 36 and said["pin"] == said["unpin"] and slowly <= said["pin"], said
+else:
+    assert "pin" not in said and said["send"] == 1, said
+assert not {"pin twice", "unpin too late"} & {*said}, said
+print("right")
+"""
+
+
 def run_pair(
     folder: Path, via: str, writers: int, readers: int, take: str = TAKE, python: str = sys.executable
 ) -> Done:
@@ -93,6 +147,21 @@ def test_the_data_and_the_time(via: str, writers: int, readers: int, tmp_path: P
     for each in (make, take):
         parts = each.compute_s, each.device_s, each.io_s, each.wait_s, each.open_s, each.other_s
         assert each.wall_s == pytest.approx(sum(part or 0.0 for part in parts), abs=1e-3)
+
+
+@pytest.mark.parametrize(("pins", "last"), [("pin", 79), ("pin", 5), ("refuse", 30)])
+def test_shared_memory_is_copied_from_where_it_is(pins: str, last: int, tmp_path: Path) -> None:
+    """To the end of the stream, or until the reader leaves it."""
+    (tmp_path / "make.py").write_text(GROWING)
+    (tmp_path / "take.py").write_text(WATCHED)
+    words = {'take.py"': f'take.py", {pins}, "{last}"', "FOLDER": tmp_path, "VIA": "shm, queue: {limit: 2}"}
+    text = PIPELINE
+    for word, value in {**words, "STEPS": 0, "ROWS": 0, "WRITERS": 1, "READERS": 1}.items():
+        text = text.replace(word, str(value))
+    done = run(tmp_path, text)
+    assert done.printed("take") == ["right"], done.said
+    assert (done.code == 0) == (last == 79), done.said
+    assert last == 79 or f"take ended with exit code 0, but read only {last + 1} of the 80 steps" in done.said
 
 
 def test_the_ranks_are_compared(mpi_python: str, tmp_path: Path) -> None:

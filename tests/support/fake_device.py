@@ -1,13 +1,16 @@
 """A device without a GPU: its memory cannot be read by the host, and its copies arrive when they are waited for.
 
 A stage program says `fake_device.install()`, then `step.read(name, device=fake_device.DEVICE)`. What is wrong in the
-use of a device shows: values that do not come from pinned memory are refused, a buffer that is overwritten before its
-copy has arrived gives wrong data, and so does an array that is used before.
+use of a device shows: values that come neither from pinned memory nor from memory that a writer shares are refused, a
+buffer that is overwritten before its copy has arrived gives wrong data, and so does an array that is used before.
+Memory that is unmapped while it is pinned is in the log.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,29 +41,49 @@ class FakeArray:
 
 
 class FakeDevice:
-    """See `ArrayDevice`. `log`: what happened, in order."""
+    """See `ArrayDevice`. `log`: what happened, in order. `pins`: address of memory of others → its bytes and inode."""
 
     name = "fake:0"
 
-    def __init__(self) -> None:
+    def __init__(self, can_pin: bool = True) -> None:
         self.log: list[str] = []
         self.memory: list[NDArray[Any]] = []
+        self.pins: dict[int, tuple[int, str]] = {}
+        self.can_pin = can_pin
 
     def pinned(self, nbytes: int) -> NDArray[Any]:
         self.log.append("pinned")
         self.memory.append(np.full(nbytes, GARBAGE, np.uint8))
         return self.memory[-1]
 
+    def pin(self, memory: NDArray[Any]) -> Callable[[], None] | None:
+        if not self.can_pin:
+            self.log.append("refused")
+            return None
+        address = memory.ctypes.data
+        self.log.append("pin twice" if address in self.pins else "pin")
+        self.pins[address] = memory.nbytes, _inode_at(address)
+
+        def unpin() -> None:
+            is_mapped = _inode_at(address) == self.pins.pop(address)[1]
+            self.log.append("unpin" if is_mapped else "unpin too late")
+
+        return unpin
+
     def make_way(self) -> None:
         self.log.append("make way")
 
     def send(self, values: NDArray[Any]) -> Sent:
-        self._check_pinned(values)
+        if is_slow := not values.flags.writeable and not self._is_of_pin(values):
+            self.log.append("send slowly")  # from memory of a writer that is not pinned
+        elif values.flags.writeable:
+            self._check_pinned(values)
         if values.dtype == np.uint16:
             raise TypeError("there is no uint16 here")
         array = np.empty_like(values)
         array.reshape(-1).view(np.uint8)[:] = GARBAGE
-        self.log.append("send")
+        if not is_slow:
+            self.log.append("send")
 
         def arrive() -> None:
             time.sleep(COPY_S)
@@ -84,9 +107,23 @@ class FakeDevice:
         room[...] = array.values
         self.log.append("fetch")
 
+    def _is_of_pin(self, values: NDArray[Any]) -> bool:
+        first = values.ctypes.data
+        return any(place <= first < place + nbytes for place, (nbytes, _) in self.pins.items())
+
     def _check_pinned(self, values: NDArray[Any]) -> None:
         if values.size and not any(np.shares_memory(values, each) for each in self.memory):
             raise RuntimeError("this is no pinned memory")
+
+
+def _inode_at(address: int) -> str:
+    """Of the file, or the memory, that is mapped there; empty where nothing is."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        places, _, _, _, inode = line.split()[:5]
+        first, end = (int(each, 16) for each in places.split("-"))
+        if first <= address < end:
+            return inode
+    return ""
 
 
 DEVICE = FakeDevice()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from workflow import stage
 from workflow.stage.devices import find_device as finding
 from workflow.stage.devices.find_device import LIBRARIES, DeviceLibrary, find_device, is_on_device
 from workflow.stage.devices.staging import Staging
+from workflow.stage.shared_memory.step_memory import MappedMemory, StepMemory
 
 
 @pytest.fixture
@@ -82,15 +86,59 @@ def test_an_array_has_arrived_when_it_is_returned(device: FakeDevice, tmp_path: 
 def test_buffers_grow_and_stay(device: FakeDevice) -> None:
     staging = Staging(device)
     sizes = []
-    for count in (10, 10, 100_000, 20_000, 30_000):
-        room = staging.room((count,), "float64")
-        room[...] = count
-        assert room.shape == (count,)
+    for number in (10, 10, 100_000, 20_000, 30_000):
+        room = staging.room((number,), "float64")
+        room[...] = number
+        assert room.shape == (number,)
         array = staging.send(room)
         staging.arrive()
-        assert array.values[-1] == count
+        assert array.values[-1] == number
         sizes.append([each.nbytes for each in device.memory])
     assert sizes[-1] == [1 << 16, 1 << 16, 800_000, 160_000]
+
+
+@pytest.mark.parametrize("end", ["gone", "clear", "dropped"])
+def test_memory_of_a_writer_is_pinned_once_and_unpinned_before_it_is_unmapped(end: str, device: FakeDevice) -> None:
+    numbers = count()
+    steps = [StepMemory(numbers), StepMemory(numbers)]
+    places = [step.take((100_000,), "float64")[1] for step in steps]
+    mapped = MappedMemory("data")
+    for step in steps:
+        mapped.note(os.getpid(), step.names, [])
+    # So little of it: what lies beside it is not pinned.
+    mapped.segment(os.getpid(), places[0]).used(8, device.pin)
+    assert device.log == []
+    for _ in range(3):
+        for place in places:
+            mapped.segment(os.getpid(), place).used(800_000, device.pin)
+    assert device.log == ["pin"] * 2
+    if end == "gone":
+        mapped.note(os.getpid(), [], [places[0].segment])
+        assert (device.log[2:], len(device.pins)) == (["unpin"], 1)
+    if end == "dropped":
+        cycle: list[Any] = [mapped]
+        cycle.append(cycle)
+        del mapped, cycle
+        gc.collect()
+    else:
+        mapped.clear()
+    assert (device.log[2:], device.pins) == (["unpin"] * 2, {})
+    for step in steps:
+        step.free()
+
+
+def test_what_an_array_of_the_user_keeps_mapped_is_unpinned_all_the_same(device: FakeDevice) -> None:
+    memory = StepMemory(count())
+    values, place = memory.take((100_000,), "float64")
+    values[:] = 7
+    mapped = MappedMemory("data")
+    mapped.note(os.getpid(), memory.names, [])
+    kept = mapped.array(os.getpid(), place, (100_000,), "float64")
+    mapped.segment(os.getpid(), place).used(kept.nbytes, device.pin)
+    mapped.clear()
+    assert (device.log, device.pins) == (["pin", "unpin"], {})
+    memory.free()
+    assert kept.min() == 7
 
 
 def test_what_a_device_does_not_have(device: FakeDevice, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import zip_longest
 from typing import Any, Protocol, runtime_checkable
@@ -100,6 +100,25 @@ class GivesRoom(Protocol):
 
     def room(self, shape: Shape, kind: str) -> Array:
         """Memory of this step. What is put there need not be copied."""
+
+
+# Pins memory for a device; returns what undoes it, or None where that cannot be done.
+Pin = Callable[[Array], Callable[[], None] | None]
+
+
+class SharedSegment(Protocol):
+    """Memory that a writer shares, as a reader has mapped it."""
+
+    def used(self, nbytes: int, pin: Pin) -> None:
+        """A device is about to copy so many bytes from it. It is pinned when that pays, once, until it is unmapped."""
+
+
+@runtime_checkable
+class SharesMemory(Protocol):
+    """A read engine whose `get` returns arrays in memory of the writer, where `shared` ones are wanted."""
+
+    def segment_of(self, wanted: Selection) -> SharedSegment | None:
+        """The memory in which this box lies in one piece; None where it does not."""
 
 
 class ByteCounter:

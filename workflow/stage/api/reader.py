@@ -18,7 +18,7 @@ from workflow.stage.api.window import Wanted, Window, Windows
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
-from workflow.stage.stream_engines import ReadEngine, StepStatus
+from workflow.stage.stream_engines import ReadEngine, SharesMemory, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 from workflow.stage.uncaught_errors import note_early_exit
@@ -202,7 +202,7 @@ class Reader:
             self._io_s += self._metrics.leave() - begin
 
     def _fetch_to(self, wanted: list[Selection], device: Any) -> list[Any]:
-        """The same to a device, through pinned memory: while one array is copied, the next one is read."""
+        """The same to a device: while one array is copied, the next one is read. See `_on_host`."""
         staging = self._staging(device)
         found: list[Any] = []
         try:
@@ -211,16 +211,12 @@ class Reader:
                 if info is None or info.type not in _COPIED:
                     what = "text" if info is not None and info.type == "string" else "of no type that NumPy has"
                     raise StageError(f"stream {self.name}: {box.name} is {what}: it cannot be copied to a device")
-                with self._copying():
-                    room = staging.room(box.extent, info.type)
-                values = self._fetch([box._replace(into=room)])[0]
+                values = self._on_host(box, info.type, staging)
                 if not found:
                     staging.device.make_way()
                 with self._copying():
-                    if values is not room:  # of an engine that cannot read into memory of others
-                        np.copyto(room, values)
                     try:
-                        found.append(staging.send(room))
+                        found.append(staging.send(values))
                     except TypeError as error:
                         text = f"{staging.device.name} cannot have {box.name}: {error}"
                         raise StageError(
@@ -230,6 +226,22 @@ class Reader:
             with self._copying():
                 staging.arrive()
         return found
+
+    def _on_host(self, box: Selection, kind: str, staging: Staging) -> Array:
+        """A box where a device can copy it from: in memory that the writer shares, or in a buffer of pinned memory."""
+        segment = self._engine.segment_of(box) if isinstance(self._engine, SharesMemory) else None
+        if segment is not None:
+            values = self._fetch([box._replace(shared=True)])[0]
+            with self._copying():
+                segment.used(values.nbytes, staging.device.pin)
+            return values
+        with self._copying():
+            room = staging.room(box.extent, kind)
+        values = self._fetch([box._replace(into=room)])[0]
+        if values is not room:  # of an engine that cannot read into memory of others
+            with self._copying():
+                np.copyto(room, values)
+        return room
 
     def _staging(self, device: Any) -> Staging:
         from workflow.stage.devices.find_device import find_device  # only programs that use a device pay for these

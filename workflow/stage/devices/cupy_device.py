@@ -6,12 +6,13 @@ memory belongs to one stream, and cannot tell when another one is done with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import ArrayDevice, Sent
+from workflow.stage.devices.device import PIN_FLAGS, ArrayDevice, Sent
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -27,6 +28,18 @@ class CupyDevice:
         """See `ArrayDevice`."""
         memory = self._cupy.cuda.alloc_pinned_memory(nbytes)
         return np.frombuffer(memory, np.uint8, nbytes)
+
+    def pin(self, memory: Array) -> Callable[[], None] | None:
+        """See `ArrayDevice`."""
+        address, runtime = memory.ctypes.data, self._cupy.cuda.runtime
+        for flags in PIN_FLAGS:
+            try:
+                with self._cupy.cuda.Device(self._index):
+                    runtime.hostRegister(address, memory.nbytes, flags)
+            except runtime.CUDARuntimeError:
+                continue
+            return lambda: runtime.hostUnregister(address)
+        return None
 
     def make_way(self) -> None:
         """See `ArrayDevice`."""

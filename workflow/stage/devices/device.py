@@ -15,6 +15,10 @@ from typing import Any, NamedTuple, Protocol
 from workflow.distribution.boxes import Shape
 from workflow.stage.variables import Array
 
+# Flags of CUDA's cudaHostRegister, and of ROCm's, in the order in which they are tried: memory that is mapped read-only
+# needs the first, which is cudaHostRegisterReadOnly, and not every device has it.
+PIN_FLAGS = (8, 0)
+
 
 class Sent(NamedTuple):
     """A copy to a device that may be under way: the new array there, and what returns when it has arrived."""
@@ -34,11 +38,17 @@ class ArrayDevice(Protocol):
     def pinned(self, nbytes: int) -> Array:
         """Memory of the host that the device copies from and to by itself: so many bytes, uint8."""
 
+    def pin(self, memory: Array) -> Callable[[], None] | None:
+        """Let the device copy from this memory of others by itself: whole pages, which may be read-only.
+
+        Returns what undoes that, which must be called before the memory is unmapped; None where it cannot be done.
+        """
+
     def make_way(self) -> None:
         """Wait for the kernels that a copy to the device would wait for."""
 
     def send(self, values: Array) -> Sent:
-        """Begin to copy an array in pinned memory to a new array of the device.
+        """Begin to copy a contiguous array to a new array of the device; best from pinned memory. It may be read-only.
 
         `values` must not change before the copy has arrived. Then the array may be used in any order of the device.
         Raises TypeError for a type that the library does not have.

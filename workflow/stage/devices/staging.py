@@ -23,11 +23,11 @@ class Staging:
     def __init__(self, device: ArrayDevice) -> None:
         self.device = device
         self._memory: list[Array] = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
-        self._waits: list[Callable[[], None] | None] = [None, None]
+        self._waits: list[list[Callable[[], None]]] = [[], []]
         self._now = 0
 
     def room(self, shape: Shape, kind: str) -> Array:
-        """Pinned memory for an array, in the other buffer. Waits until the last copy from it has arrived."""
+        """Pinned memory for an array, in the other buffer. Waits until what was sent from it has arrived."""
         self._now = 1 - self._now
         self._wait(self._now)
         dtype = np.dtype(kind)
@@ -36,10 +36,13 @@ class Staging:
             self._memory[self._now] = self.device.pinned(max(nbytes, _LEAST))
         return self._memory[self._now][:nbytes].view(dtype).reshape(shape)
 
-    def send(self, room: Array) -> Any:
-        """Begin to copy what is in the newest room to a new array of the device; `arrive` before it is used."""
-        sent = self.device.send(room)
-        self._waits[self._now] = sent.wait
+    def send(self, values: Array) -> Any:
+        """Begin to copy what is in the newest room, or elsewhere in memory that stays, to a new array of the device.
+
+        `arrive` before it is used.
+        """
+        sent = self.device.send(values)
+        self._waits[self._now].append(sent.wait)
         return sent.array
 
     def arrive(self) -> None:
@@ -48,6 +51,6 @@ class Staging:
         self._wait(1)
 
     def _wait(self, number: int) -> None:
-        wait, self._waits[number] = self._waits[number], None
-        if wait is not None:
+        waits, self._waits[number] = self._waits[number], []
+        for wait in waits:
             wait()

@@ -6,10 +6,15 @@ when the stream that uses the array has come so far.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import ArrayDevice, Sent
+from workflow.stage.devices.device import PIN_FLAGS, ArrayDevice, Sent
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -29,12 +34,24 @@ class TorchDevice:
             found: Array = self._torch.empty(nbytes, dtype=self._torch.uint8, pin_memory=True).numpy()
         return found
 
+    def pin(self, memory: Array) -> Callable[[], None] | None:
+        """See `ArrayDevice`."""
+        address, runtime = memory.ctypes.data, self._cuda.cudart()
+        for flags in PIN_FLAGS:
+            with self._cuda.device(self._device):
+                if not int(runtime.cudaHostRegister(address, memory.nbytes, flags)):
+                    return lambda: runtime.cudaHostUnregister(address)
+                # CUDA keeps the error, and PyTorch would raise it at the next kernel of the program: this is that one.
+                with suppress(RuntimeError):
+                    self._torch.ones(1, device=self._device)
+        return None
+
     def make_way(self) -> None:
         """See `ArrayDevice`. Copies overtake kernels."""
 
     def send(self, values: Array) -> Sent:
         """See `ArrayDevice`."""
-        source = self._torch.from_numpy(values)
+        source = self._torch.from_numpy(_changeable(values))
         with self._cuda.stream(self._stream):
             target = self._torch.empty(source.shape, dtype=source.dtype, device=self._device)
             target.copy_(source, non_blocking=True)
@@ -60,6 +77,15 @@ class TorchDevice:
         with self._cuda.device(self._device):
             self._torch.from_numpy(room).copy_(array.detach(), non_blocking=True)
             self._cuda.current_stream(self._device).synchronize()
+
+
+def _changeable(values: Array) -> Array:
+    """The same memory, as an array that PyTorch takes without a warning. It is only read."""
+    if values.flags.writeable:
+        return values
+    memory = (ctypes.c_ubyte * values.nbytes).from_address(values.ctypes.data)
+    found: Array = np.frombuffer(memoryview(memory), np.uint8).view(values.dtype).reshape(values.shape)
+    return found
 
 
 _devices: dict[int, TorchDevice] = {}

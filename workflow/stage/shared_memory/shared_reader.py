@@ -17,7 +17,7 @@ from workflow.stage.adios.serial_gather import together
 from workflow.stage.ranks import own_communicator, size
 from workflow.stage.shared_memory.attribute_values import from_json
 from workflow.stage.shared_memory.reader_sockets import connect
-from workflow.stage.shared_memory.step_memory import MappedMemory, PlaceInSegment, SegmentName
+from workflow.stage.shared_memory.step_memory import MappedMemory, MappedSegment, PlaceInSegment, SegmentName
 from workflow.stage.stage_errors import StreamFailed
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 from workflow.stage.variables import Array, BlockTable, Info, Selection, fresh_array
@@ -119,6 +119,16 @@ class SharedMemoryReadEngine:
         """See `ReadEngine`."""
         return [self._get(each) for each in wanted]
 
+    def segment_of(self, wanted: Selection) -> MappedSegment | None:
+        """See `SharesMemory`."""
+        kind, _, blocks = self._variables[wanted.name]
+        for block in reversed(blocks):  # of what was written twice the last one counts
+            if (part := self._part(wanted, kind, block)) is not None:
+                values = part[1]
+                in_one = values.shape == wanted.extent and values.flags.c_contiguous
+                return self._memory.segment(self._pids[block[0]], PlaceInSegment(*block[3:])) if in_one else None
+        return None
+
     def _get(self, wanted: Selection) -> Array:
         kind, _, blocks = self._variables[wanted.name]
         if kind == "string":
@@ -145,4 +155,5 @@ class SharedMemoryReadEngine:
             tuple(slice(low - first, low - first + length) for low, length, first in zip(*common, begin, strict=True))
             for begin in (start, wanted.start)
         )
-        return in_box, values[in_block]
+        inside: tuple[Any, ...] = (*in_block, ...)  # that of a scalar is an array, too
+        return in_box, values[inside]

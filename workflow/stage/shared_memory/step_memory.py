@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ import numpy as np
 
 from workflow.formatting import size
 from workflow.stage.stage_errors import StageError, StreamFailed
+from workflow.stage.stream_engines import Pin
 from workflow.stage.variables import ALIGNED, Array
 
 _LEAST = 1 << 16
@@ -112,13 +114,37 @@ class StepMemory:
         self._segments = []
 
 
+class MappedSegment:
+    """A segment, as a reader maps it, read-only.
+
+    A device that copies from it pins it. That costs about as much as one copy, so it is done when half of the segment
+    has been copied: a program that takes only small variables to a device does not pin what lies beside them. What is
+    unmapped while it is pinned would be taken for pinned wherever something else is mapped there: so it is unpinned
+    before, whatever ends its use.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self.memory = memory
+        self._copied, self._asked = 0, False
+
+    def used(self, nbytes: int, pin: Pin) -> None:
+        """See `SharedSegment`."""
+        self._copied += nbytes
+        if self._asked or 2 * self._copied < len(self.memory):
+            return
+        self._asked = True
+        unpin = pin(np.frombuffer(self.memory, np.uint8))
+        if unpin is not None:
+            weakref.finalize(self, unpin)
+
+
 class MappedMemory:
-    """The memory of writing ranks, as a reader maps it: each segment once, when an array in it is asked for."""
+    """The memory of writing ranks, as a reader maps it: each segment once, when something in it is asked for."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._names: dict[tuple[int, int], SegmentName] = {}
-        self._mapped: dict[tuple[int, int], mmap.mmap] = {}
+        self._mapped: dict[tuple[int, int], MappedSegment] = {}
 
     def note(self, pid: int, names: Iterable[SegmentName], gone: Iterable[int]) -> None:
         """What segments the process `pid` has, and which it has no more: these are unmapped when no array uses them."""
@@ -130,13 +156,17 @@ class MappedMemory:
 
     def array(self, pid: int, place: PlaceInSegment, shape: tuple[int, ...], kind: str) -> Array:
         """An array in it, read-only. Raises StreamFailed where the writer has ended."""
-        key = pid, place.segment
-        if key not in self._mapped:
-            self._mapped[key] = self._map(pid, self._names[key])
         dtype = np.dtype(kind)
         count = int(np.prod(shape, dtype=np.int64))
-        found: Array = np.frombuffer(self._mapped[key], dtype, count, place.offset).reshape(shape)
+        found: Array = np.frombuffer(self.segment(pid, place).memory, dtype, count, place.offset).reshape(shape)
         return found
+
+    def segment(self, pid: int, place: PlaceInSegment) -> MappedSegment:
+        """The segment that a place is in. Raises StreamFailed where the writer has ended."""
+        key = pid, place.segment
+        if key not in self._mapped:
+            self._mapped[key] = MappedSegment(self._map(pid, self._names[key]))
+        return self._mapped[key]
 
     def clear(self) -> None:
         """Unmap all, as soon as no array uses it any more."""
