@@ -1,8 +1,9 @@
 """Steps to a GPU and from it: `step.read(…, device="cuda")` against what a program can write itself.
 
 A program of `wf run` reads each step in another of these ways, in turn: by `device=`; by `step.read`, then PyTorch's
-copy of pageable memory; the same through `pin_memory()`; of `via: shm` also by `step.view`, without a copy on the host,
-and by that from pages of the writer that this program has pinned when it saw them first, where the driver lets it.
+copy of pageable memory; the same through `pin_memory()`. Of `via: shm` it first reads some steps by `step.view`,
+without a copy on the host, then some by that from pages of the writer that this program pins when it sees them first,
+where the driver lets it: each of these for itself, since all are fast from memory that one of them has pinned.
 A time ends when the data are on the GPU. Raw adios2 with PyTorch reads the same steps by SST, into memory of NumPy and
 into memory that was pinned before. The same for writing. Ratios are those of the medians of one run; runs are repeated,
 all sizes and streams in turn. Needs PyTorch and a GPU.
@@ -81,7 +82,7 @@ def rows_of(found: dict[str, list[Times]], mb: int, via: str) -> list[Row]:
     rows = [
         streams.against(
             f"{what}: step.read(…, device=…) ÷ {text}", ours, [each[way] for each in read],
-            1.0 if way == "pageable" else None, better="lower",
+            1.0 if way in ("pageable", "view") else None, better="lower",
         )
         for way, text in NAMES.items() if way in read[0]
     ]  # fmt: skip
@@ -148,8 +149,10 @@ def with_root() -> dict[str, str]:
 
 
 def ways_of(via: str) -> list[str]:
-    """The ways of reading, in turn."""
-    return [OURS, "pageable", "pinned", *(["view", "registered"] if via == "shm" else [])]
+    """The way of reading each step."""
+    each = steps_of(1)
+    before = ["view"] * each + ["registered"] * each if via == "shm" else []
+    return before + [OURS, "pageable", "pinned"] * each
 
 
 def shape_of(mb: int) -> tuple[int, int, int]:
@@ -185,7 +188,9 @@ def read(mb: int, via: str) -> None:
     torch.zeros(1, device="cuda")
     with stage.open_reader("data") as data:
         for step in data:
-            way = ways[step.index % len(ways)]
+            way = ways[step.index]
+            if way == OURS:
+                unregister(torch)
             torch.cuda.synchronize()
             begin = time.perf_counter()
             if way == OURS:
@@ -212,7 +217,7 @@ _registered: dict[tuple[int, int], bool] = {}
 
 
 def register(torch: Any, values: Any) -> bool:
-    """Pin the pages of this array, until the program ends; whether they are."""
+    """Pin the pages of this array, until `unregister`; whether they are."""
     page = os.sysconf("SC_PAGE_SIZE")
     first = values.ctypes.data // page * page
     length = -(-(values.ctypes.data + values.nbytes - first) // page) * page
@@ -224,6 +229,14 @@ def register(torch: Any, values: Any) -> bool:
         if answers[-1]:
             print(f"cudaHostRegister answers {answers}", file=sys.stderr, flush=True)
     return _registered[first, length]
+
+
+def unregister(torch: Any) -> None:
+    """Unpin all of them."""
+    for (first, _), is_pinned in _registered.items():
+        if is_pinned:
+            torch.cuda.cudart().cudaHostUnregister(first)
+    _registered.clear()
 
 
 def check(array: Any, step: int) -> None:
@@ -240,7 +253,7 @@ def write(mb: int, via: str) -> None:
 
     values = np.zeros(shape_of(mb))
     with stage.open_writer("data") as out:
-        for index in range(steps_of(len(ways_of(via)))):
+        for index in range(len(ways_of(via))):
             values[...] = index
             with out.step():
                 out.write("V", values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ TYPES = (
     "complex128",
 )  # fmt: skip
 BIG = (64, 96, 80)  # of float64: 3.9 MB
+GROWING_STEPS, LEFT_AT = 40, 6
+CUDA_HOST, CUDA_UNREGISTERED = 1, 0
 
 
 def values_of(step: int) -> dict[str, Any]:
@@ -41,6 +44,16 @@ def to_device(library: str, values: Any) -> Any:
 def to_host(library: str, array: Any) -> Any:
     """The values of an array of the GPU."""
     return array.cpu().numpy() if library == "torch" else array.get()
+
+
+def memory_kind(library: str, values: Any) -> int:
+    """What CUDA says of this memory of the host, which may be read-only."""
+    module: Any = importlib.import_module(library)
+    if library == "cupy":
+        return int(module.cuda.runtime.pointerGetAttributes(values.ctypes.data).type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return CUDA_HOST if module.from_numpy(values).is_pinned() else CUDA_UNREGISTERED
 
 
 def device_of(library: str) -> Any:
@@ -113,6 +126,53 @@ def read_to_device(library: str) -> None:
     print("right")
 
 
+def growing(step: int) -> Any:
+    """One size for a while, then a larger one."""
+    rows = 16 * (1 + step // 10)
+    return np.random.default_rng(rows).random((rows, *BIG[1:])) + step
+
+
+def write_growing(_library: str) -> None:
+    """Of shared memory: segments are used again, then new ones are made."""
+    with stage.open_writer("data") as out:
+        for step in range(GROWING_STEPS):
+            with out.step():
+                out.write("big", growing(step))
+                out.write("twice", 2.0 * growing(step))
+
+
+def read_shared(library: str, last: int = GROWING_STEPS) -> None:
+    """To the GPU from where the writer has it, without a copy on the host, until the step `last`."""
+    device, kept = device_of(library), []
+    with stage.open_reader("data") as data:
+        for step in data:
+            found = step.read_many(["big", "twice"], device=device)
+            big, view = growing(step.index), step.view("big")
+            check("twice", to_host(library, found["twice"]), 2.0 * big)
+            part = step.read("big", (3, 0, 0), (9, *BIG[1:]), device=device)
+            check("part", to_host(library, part), big[3:12])
+            if step.index % 5 == 0:
+                kept.append((found["big"], big))
+            else:
+                check("big", to_host(library, found["big"]), big)
+            if memory_kind(library, view) != CUDA_HOST:
+                raise RuntimeError(f"step {step.index} is in memory that is not pinned")
+            if any(each.size for staging in data._stagings for each in staging._memory):
+                raise RuntimeError(f"step {step.index} was copied on the host")
+            if step.index == last:
+                break
+    if memory_kind(library, view) != CUDA_UNREGISTERED:
+        raise RuntimeError("memory is still pinned")
+    for array, wanted in kept:
+        check("kept", to_host(library, array), wanted)
+    print("right")
+
+
+def read_some_shared(library: str) -> None:
+    """Leaves the stream before its end."""
+    read_shared(library, LEFT_AT)
+
+
 def read_plain(_library: str) -> None:
     """What `write_from_host` writes, by NumPy."""
     with stage.open_reader("data") as data:
@@ -138,5 +198,6 @@ def read_on_host(_library: str) -> None:
 
 if __name__ == "__main__":
     roles = {"write": write_from_host, "write-device": write_from_device, "write-jax": write_from_jax}
+    roles |= {"write-growing": write_growing, "read-shared": read_shared, "read-some-shared": read_some_shared}
     roles |= {"read": read_plain, "read-written": read_on_host, "read-device": read_to_device}
     roles[sys.argv[1]](sys.argv[2])

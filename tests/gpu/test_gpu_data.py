@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import warnings
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import numpy as np
 import pytest
 
 from tests.gpu import gpu_programs
+from tests.gpu.gpu_programs import CUDA_HOST, CUDA_UNREGISTERED, memory_kind
 from tests.support.pipelines import ROOT, run
 from workflow import stage
 from workflow.stage.devices.find_device import find_device
+from workflow.stage.shared_memory.step_memory import MappedMemory, StepMemory
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of the libraries
 
@@ -27,7 +31,6 @@ stages:
 streams:
   data: {from: make, to: take, via: VIA}
 """
-CUDA_HOST, CUDA_UNREGISTERED = 1, 0
 # Some machines have the driver's libraries there; `run` leaves it away. JAX would take most of the GPU's memory.
 ENV = {key: value for key, value in os.environ.items() if key == "LD_LIBRARY_PATH"}
 ENV |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -36,15 +39,6 @@ ENV |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 def pipeline(library: str, via: str, write: str, read: str) -> str:
     text = PIPELINE.replace("PROGRAM", gpu_programs.__file__).replace("LIBRARY", library)
     return text.replace("WRITE", write).replace("READ", read).replace("VIA", via).replace("ENV", json.dumps(ENV))
-
-
-def memory_kind(library: str, values: Any) -> int:
-    """What CUDA says of this memory of the host."""
-    if library == "torch":
-        torch: Any = importlib.import_module("torch")
-        return CUDA_HOST if torch.from_numpy(values).is_pinned() else CUDA_UNREGISTERED
-    cupy: Any = importlib.import_module("cupy")
-    return int(cupy.cuda.runtime.pointerGetAttributes(values.ctypes.data).type)
 
 
 @pytest.mark.parametrize("via", ["sst", "shm", "bp5"])
@@ -73,6 +67,53 @@ def test_what_is_written_from_the_gpu_arrives(via: str, library: str, tmp_path: 
         capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "COLUMNS": "200"},
     )  # fmt: skip
     assert "device copies" in said.stdout
+
+
+@pytest.mark.parametrize("read", ["read-shared", "read-some-shared"])
+def test_shared_memory_is_pinned_and_copied_from_there(read: str, library: str, tmp_path: Path) -> None:
+    """Segments are used again, and new ones are made for larger steps; to the end, or until the reader leaves."""
+    done = run(tmp_path, pipeline(library, "shm, queue: {limit: 2}", "write-growing", read))
+    assert done.printed("take") == ["right"], done.said
+    is_all = read == "read-shared"
+    assert (done.code == 0) == is_all, done.said
+    left = f"take ended with exit code 0, but read only {gpu_programs.LEFT_AT + 1} of the"
+    assert is_all or left in done.said
+
+
+def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
+    """Memory that is mapped read-only, and is still copied right when its writer changes it, and unpinned at the end.
+
+    What the driver refuses is no error of the next kernel.
+    """
+    device = find_device(gpu_programs.device_of(library))
+    memory, mapped = StepMemory(count()), MappedMemory("data")
+    values, place = memory.take((500_000,), "float64")
+    mapped.note(os.getpid(), memory.names, [])
+    view = mapped.array(os.getpid(), place, values.shape, "float64")
+    segment = mapped.segment(os.getpid(), place)
+
+    def copied(number: int) -> None:
+        values[:] = np.arange(500_000.0) + number
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sent = device.send(view)
+        sent.wait()
+        gpu_programs.check("view", gpu_programs.to_host(library, sent.array), values)
+
+    copied(0)
+    assert memory_kind(library, view) == CUDA_UNREGISTERED
+    segment.used(view.nbytes, device.pin)
+    assert memory_kind(library, view) == CUDA_HOST
+    copied(1)
+    assert device.pin(np.frombuffer(segment.memory, np.uint8)) is None
+    kernel = gpu_programs.to_device(library, np.ones(1000)) * 3.0
+    assert float(kernel.sum()) == 3000.0
+    copied(2)
+    del segment
+    mapped.clear()
+    assert memory_kind(library, view) == CUDA_UNREGISTERED
+    copied(3)
+    memory.free()
 
 
 def test_what_jax_has_on_the_gpu_arrives(torch: Any, tmp_path: Path) -> None:
