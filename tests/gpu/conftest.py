@@ -40,3 +40,11 @@ def torch() -> Any:
     if why := why_not("torch"):
         pytest.skip(why)
     return importlib.import_module("torch")
+
+
+@pytest.fixture
+def cupy() -> Any:
+    """CuPy, with a GPU."""
+    if why := why_not("cupy"):
+        pytest.skip(why)
+    return importlib.import_module("cupy")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -190,10 +189,7 @@ def test_memory_of_torch_is_not_used_again_before_its_kernels_have_run(torch: An
     assert [each.item() for each in sums] == [4_000_000.0 * number for number in range(6)]
 
 
-def test_the_memory_of_cupy_likewise(tmp_path: Path, library: str) -> None:
-    if library != "cupy":
-        pytest.skip("CuPy's own case")
-    cupy: Any = importlib.import_module("cupy")
+def test_the_memory_of_cupy_likewise(cupy: Any, tmp_path: Path) -> None:
     with stage.open_writer(path=tmp_path / "data.bp") as out:
         for number in range(6):
             with out.step():
@@ -231,10 +227,7 @@ def test_a_device_that_is_not_there(wanted: str, says: str, torch: Any, tmp_path
                 step.read("x", device=wanted)
 
 
-def test_a_device_of_cupy_that_is_not_there(library: str, tmp_path: Path) -> None:
-    if library != "cupy":
-        pytest.skip("CuPy's own case")
-    cupy: Any = importlib.import_module("cupy")
+def test_a_device_of_cupy_that_is_not_there(cupy: Any, tmp_path: Path) -> None:
     with stage.open_reader(path=a_file(tmp_path, {"x": np.zeros(3)})) as data:
         for step in data:
             with pytest.raises((stage.StageError, cupy.cuda.runtime.CUDARuntimeError)):
