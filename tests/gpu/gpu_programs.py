@@ -132,13 +132,17 @@ def growing(step: int) -> Any:
     return np.random.default_rng(rows).random((rows, *BIG[1:])) + step
 
 
-def write_growing(_library: str) -> None:
-    """Of shared memory: segments are used again, then new ones are made."""
+def write_growing(library: str) -> None:
+    """Of shared memory: segments are used again, then new ones are made. One array from the host, one from the GPU."""
     with stage.open_writer("data") as out:
         for step in range(GROWING_STEPS):
             with out.step():
                 out.write("big", growing(step))
-                out.write("twice", 2.0 * growing(step))
+                twice = to_device(library, growing(step)) * 2.0
+                out.write("twice", twice, shape=twice.shape, start=(0, 0, 0))
+            if any(each.size for staging in out._stagings for each in staging._memory):
+                raise RuntimeError(f"step {step} was copied on the host")
+    print("right")
 
 
 def read_shared(library: str, last: int = GROWING_STEPS) -> None:

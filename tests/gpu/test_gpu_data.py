@@ -72,7 +72,7 @@ def test_what_is_written_from_the_gpu_arrives(via: str, library: str, tmp_path: 
 def test_shared_memory_is_pinned_and_copied_from_there(read: str, library: str, tmp_path: Path) -> None:
     """Segments are used again, and new ones are made for larger steps; to the end, or until the reader leaves."""
     done = run(tmp_path, pipeline(library, "shm, queue: {limit: 2}", "write-growing", read))
-    assert done.printed("take") == ["right"], done.said
+    assert done.printed("make") == done.printed("take") == ["right"], done.said
     is_all = read == "read-shared"
     assert (done.code == 0) == is_all, done.said
     left = f"take ended with exit code 0, but read only {gpu_programs.LEFT_AT + 1} of the"
@@ -80,9 +80,9 @@ def test_shared_memory_is_pinned_and_copied_from_there(read: str, library: str, 
 
 
 def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
-    """Memory that is mapped read-only, and is still copied right when its writer changes it, and unpinned at the end.
+    """Memory that is mapped read-only is still copied right when its writer changes it, and unpinned at the end.
 
-    What the driver refuses is no error of the next kernel.
+    What the driver refuses is no error of the next kernel. The writer pins its own mapping, and the GPU writes there.
     """
     device = find_device(gpu_programs.device_of(library))
     memory, mapped = StepMemory(count()), MappedMemory("data")
@@ -105,6 +105,10 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
     assert memory_kind(library, view) == CUDA_HOST
     copied(1)
     assert device.pin(np.frombuffer(segment.memory, np.uint8)) is None
+    memory.last.used(view.nbytes, device.pin)
+    assert memory_kind(library, values) == CUDA_HOST
+    device.fetch(gpu_programs.to_device(library, np.full(500_000, 7.0)), values)
+    assert view.min() == view.max() == 7.0
     kernel = gpu_programs.to_device(library, np.ones(1000)) * 3.0
     assert float(kernel.sum()) == 3000.0
     copied(2)
@@ -113,6 +117,7 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
     assert memory_kind(library, view) == CUDA_UNREGISTERED
     copied(3)
     memory.free()
+    assert memory_kind(library, values) == CUDA_UNREGISTERED
 
 
 def test_what_jax_has_on_the_gpu_arrives(torch: Any, tmp_path: Path) -> None:

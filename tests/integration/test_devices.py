@@ -65,9 +65,14 @@ with stage.open_reader("data") as data:
 
 
 GROWING = """
+import sys
 import numpy as np
+from tests.support import fake_device
 from workflow import stage
 
+fake_device.install()
+device = fake_device.DEVICE
+device.can_pin = sys.argv[1] == "pin"
 with stage.open_writer("data") as out:
     for step in range(80):
         with out.step():
@@ -75,8 +80,23 @@ with stage.open_writer("data") as out:
             rows = 40 + 30 * (step // 20)
             field = np.arange(rows * 1000, dtype=float).reshape(rows, 1000) + step
             out.write("field", field)
-            out.write("twice", 2 * field)
+            out.write("twice", fake_device.FakeArray(device, 2 * field), shape=field.shape, start=(0, 0))
             out.write("time", float(step))
+            assert not device.memory and len(out._engine._rooms) == 3, "it was copied on the host"
+            if step == 79:
+                # Sent as another type: through a buffer.
+                out.write("truth", fake_device.FakeArray(device, field > 7))
+                assert len(device.memory) == 1
+assert device.pins == {}, "something stays pinned"
+said = {each: device.log.count(each) for each in set(device.log)}
+slowly = said.get("fetch slowly", 0)
+assert said.get("fetch", 0) + slowly == 81, said
+if device.can_pin:
+    assert 4 <= said["pin"] <= 36 and said["pin"] == said["unpin"] and slowly <= 48, said
+else:
+    assert "pin" not in said and said["fetch"] == 1, said
+assert not {"pin twice", "unpin too late"} & {*said}, said
+print("right")
 """
 # Up to three segments for each of four sizes and three steps.
 WATCHED = """
@@ -154,12 +174,17 @@ def test_shared_memory_is_copied_from_where_it_is(pins: str, last: int, tmp_path
     """To the end of the stream, or until the reader leaves it."""
     (tmp_path / "make.py").write_text(GROWING)
     (tmp_path / "take.py").write_text(WATCHED)
-    words = {'take.py"': f'take.py", {pins}, "{last}"', "FOLDER": tmp_path, "VIA": "shm, queue: {limit: 2}"}
+    words = {
+        '"STEPS", "ROWS"': pins,
+        'take.py"': f'take.py", {pins}, "{last}"',
+        "FOLDER": tmp_path,
+        "VIA": "shm, queue: {limit: 2}",
+    }
     text = PIPELINE
-    for word, value in {**words, "STEPS": 0, "ROWS": 0, "WRITERS": 1, "READERS": 1}.items():
+    for word, value in {**words, "WRITERS": 1, "READERS": 1}.items():
         text = text.replace(word, str(value))
     done = run(tmp_path, text)
-    assert done.printed("take") == ["right"], done.said
+    assert done.printed("make") == done.printed("take") == ["right"], done.said
     assert (done.code == 0) == (last == 79), done.said
     assert last == 79 or f"take ended with exit code 0, but read only {last + 1} of the" in done.said
 

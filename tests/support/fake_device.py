@@ -41,7 +41,10 @@ class FakeArray:
 
 
 class FakeDevice:
-    """See `ArrayDevice`. `log`: what happened, in order. `pins`: address of memory of others → its bytes and inode."""
+    """See `ArrayDevice`. `log`: what happened, in order.
+
+    `pins`: address of memory of others → its bytes, and what is mapped there.
+    """
 
     name = "fake:0"
 
@@ -62,10 +65,10 @@ class FakeDevice:
             return None
         address = memory.ctypes.data
         self.log.append("pin twice" if address in self.pins else "pin")
-        self.pins[address] = memory.nbytes, _inode_at(address)
+        self.pins[address] = memory.nbytes, _mapped_at(address)
 
         def unpin() -> None:
-            is_mapped = _inode_at(address) == self.pins.pop(address)[1]
+            is_mapped = _mapped_at(address) == self.pins.pop(address)[1]
             self.log.append("unpin" if is_mapped else "unpin too late")
 
         return unpin
@@ -74,16 +77,12 @@ class FakeDevice:
         self.log.append("make way")
 
     def send(self, values: NDArray[Any]) -> Sent:
-        if is_slow := not values.flags.writeable and not self._is_of_pin(values):
-            self.log.append("send slowly")  # from memory of a writer that is not pinned
-        elif values.flags.writeable:
-            self._check_pinned(values)
+        is_fast = self._is_pinned(values)
         if values.dtype == np.uint16:
             raise TypeError("there is no uint16 here")
         array = np.empty_like(values)
         array.reshape(-1).view(np.uint8)[:] = GARBAGE
-        if not is_slow:
-            self.log.append("send")
+        self.log.append("send" if is_fast else "send slowly")
 
         def arrive() -> None:
             time.sleep(COPY_S)
@@ -102,27 +101,30 @@ class FakeDevice:
         self.log.append("settle")
 
     def fetch(self, array: FakeArray, room: NDArray[Any]) -> None:
-        self._check_pinned(room)
+        is_fast = self._is_pinned(room)
         time.sleep(COPY_S)
         room[...] = array.values
-        self.log.append("fetch")
+        self.log.append("fetch" if is_fast else "fetch slowly")
 
-    def _is_of_pin(self, values: NDArray[Any]) -> bool:
-        first = values.ctypes.data
-        return any(place <= first < place + nbytes for place, (nbytes, _) in self.pins.items())
-
-    def _check_pinned(self, values: NDArray[Any]) -> None:
-        if values.size and not any(np.shares_memory(values, each) for each in self.memory):
+    def _is_pinned(self, values: NDArray[Any]) -> bool:
+        """Else it is in memory that a writer shares. Raises RuntimeError for any other memory."""
+        if not values.size or any(np.shares_memory(values, each) for each in self.memory):
+            return True
+        address = values.ctypes.data
+        if any(first <= address < first + nbytes for first, (nbytes, _) in self.pins.items()):
+            return True
+        if "memfd:" not in _mapped_at(address):
             raise RuntimeError("this is no pinned memory")
+        return False
 
 
-def _inode_at(address: int) -> str:
-    """Of the file, or the memory, that is mapped there; empty where nothing is."""
+def _mapped_at(address: int) -> str:
+    """Inode and name of what is mapped there; empty where nothing is."""
     for line in Path("/proc/self/maps").read_text().splitlines():
-        places, _, _, _, inode = line.split()[:5]
+        places, _, _, _, *what = line.split(maxsplit=5)
         first, end = (int(each, 16) for each in places.split("-"))
         if first <= address < end:
-            return inode
+            return " ".join(what)
     return ""
 
 

@@ -94,6 +94,20 @@ class WriteEngine(Protocol):
         """Define an attribute, or give it a new value, from this step on."""
 
 
+# Pins memory for a device; returns what undoes it, or None where that cannot be done.
+Pin = Callable[[Array], Callable[[], None] | None]
+
+
+class SharedSegment(Protocol):
+    """Memory that a writer shares with its readers, as this process has mapped it."""
+
+    def used(self, nbytes: int, pin: Pin) -> None:
+        """A device is about to copy so many bytes from it, or to it.
+
+        It is pinned when that pays, once, until it is unmapped.
+        """
+
+
 @runtime_checkable
 class GivesRoom(Protocol):
     """A write engine whose memory programs may fill themselves."""
@@ -101,16 +115,8 @@ class GivesRoom(Protocol):
     def room(self, shape: Shape, kind: str) -> Array:
         """Memory of this step. What is put there need not be copied."""
 
-
-# Pins memory for a device; returns what undoes it, or None where that cannot be done.
-Pin = Callable[[Array], Callable[[], None] | None]
-
-
-class SharedSegment(Protocol):
-    """Memory that a writer shares, as a reader has mapped it."""
-
-    def used(self, nbytes: int, pin: Pin) -> None:
-        """A device is about to copy so many bytes from it. It is pinned when that pays, once, until it is unmapped."""
+    def segment(self) -> SharedSegment:
+        """The memory in which the last room is."""
 
 
 @runtime_checkable

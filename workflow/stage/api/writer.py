@@ -102,7 +102,9 @@ class Writer:
             from workflow.stage.devices.find_device import is_on_device  # only arrays of other libraries pay for it
 
             if staged := is_on_device(value):
-                value = self._to_host(name, value)
+                # Of an array without a shape the other ranks send nothing.
+                value, is_there = self._to_host(name, value, shape is not None or self._rank == 0)
+                staged, lend = not is_there, is_there
         begin = self._metrics.enter()
         array, kind = to_array(name, value)
         whole, first = self._box(name, array, shape, start)
@@ -251,8 +253,11 @@ class Writer:
             if not unit_of(name, self._attributes):
                 self.attribute("unit", unit, variable=name)
 
-    def _to_host(self, name: str, value: Any) -> Array:
-        """An array of a device, in pinned memory that the next array but one is copied to."""
+    def _to_host(self, name: str, value: Any, is_sent: bool) -> tuple[Array, bool]:
+        """An array of a device, and whether it is in the memory of this step already.
+
+        Else it is in pinned memory that the next array but one is copied to.
+        """
         from workflow.stage.devices.find_device import device_of
         from workflow.stage.devices.staging import Staging
 
@@ -266,11 +271,17 @@ class Writer:
             staging = Staging(device)
             self._stagings.append(staging)
         device.settle(array)  # which counts as computing
+        # Truth values are sent as another type.
+        is_there = is_sent and not self.is_suppressing and kind != "bool"
         begin = self._metrics.enter()
-        room = staging.room(shape, kind)
+        if is_there and isinstance(engine := self._engine, GivesRoom):
+            room = engine.room(shape, kind)
+            engine.segment().used(room.nbytes, device.pin)
+        else:
+            room, is_there = staging.room(shape, kind), False
         device.fetch(array, room)
         self._device_s += self._metrics.leave() - begin
-        return room
+        return room, is_there
 
     def _prepare_samples(self) -> None:
         from workflow.stage.compressed_variables import Operators, Sampler  # only writers that compress pay for these

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import PIN_FLAGS, ArrayDevice, Sent
+from workflow.stage.devices.device import ArrayDevice, Sent, pin_flags
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -32,7 +32,7 @@ class CupyDevice:
     def pin(self, memory: Array) -> Callable[[], None] | None:
         """See `ArrayDevice`."""
         address, runtime = memory.ctypes.data, self._cupy.cuda.runtime
-        for flags in PIN_FLAGS:
+        for flags in pin_flags(memory):
             try:
                 with self._cupy.cuda.Device(self._index):
                     runtime.hostRegister(address, memory.nbytes, flags)

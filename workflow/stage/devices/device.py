@@ -15,9 +15,13 @@ from typing import Any, NamedTuple, Protocol
 from workflow.distribution.boxes import Shape
 from workflow.stage.variables import Array
 
-# Flags of CUDA's cudaHostRegister, and of ROCm's, in the order in which they are tried: memory that is mapped read-only
-# needs the first, which is cudaHostRegisterReadOnly, and not every device has it.
-PIN_FLAGS = (8, 0)
+
+def pin_flags(memory: Array) -> tuple[int, ...]:
+    """Flags of CUDA's cudaHostRegister, and of ROCm's, in the order in which they are tried.
+
+    Memory that is mapped read-only needs cudaHostRegisterReadOnly, and not every device has it.
+    """
+    return (0,) if memory.flags.writeable else (8, 0)
 
 
 class Sent(NamedTuple):
@@ -39,7 +43,7 @@ class ArrayDevice(Protocol):
         """Memory of the host that the device copies from and to by itself: so many bytes, uint8."""
 
     def pin(self, memory: Array) -> Callable[[], None] | None:
-        """Let the device copy from this memory of others by itself: whole pages, which may be read-only.
+        """Let the device copy from this memory of others by itself: whole pages; and to it, unless it is read-only.
 
         Returns what undoes that, which must be called before the memory is unmapped; None where it cannot be done.
         """
@@ -61,4 +65,4 @@ class ArrayDevice(Protocol):
         """Wait until what computes this array has been done."""
 
     def fetch(self, array: Any, room: Array) -> None:
-        """Copy an array of this device to pinned memory, of its shape and type; return when it is there."""
+        """Copy an array of this device to memory, best pinned, of its shape and type; return when it is there."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import PIN_FLAGS, ArrayDevice, Sent
+from workflow.stage.devices.device import ArrayDevice, Sent, pin_flags
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -37,7 +37,7 @@ class TorchDevice:
     def pin(self, memory: Array) -> Callable[[], None] | None:
         """See `ArrayDevice`."""
         address, runtime = memory.ctypes.data, self._cuda.cudart()
-        for flags in PIN_FLAGS:
+        for flags in pin_flags(memory):
             with self._cuda.device(self._device):
                 if not int(runtime.cudaHostRegister(address, memory.nbytes, flags)):
                     return lambda: runtime.cudaHostUnregister(address)

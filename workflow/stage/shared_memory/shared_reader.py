@@ -17,7 +17,7 @@ from workflow.stage.adios.serial_gather import together
 from workflow.stage.ranks import own_communicator, size
 from workflow.stage.shared_memory.attribute_values import from_json
 from workflow.stage.shared_memory.reader_sockets import connect
-from workflow.stage.shared_memory.step_memory import MappedMemory, MappedSegment, PlaceInSegment, SegmentName
+from workflow.stage.shared_memory.step_memory import MappedMemory, PinnedSegment, PlaceInSegment, SegmentName
 from workflow.stage.stage_errors import StreamFailed
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 from workflow.stage.variables import Array, BlockTable, Info, Selection, fresh_array
@@ -119,7 +119,7 @@ class SharedMemoryReadEngine:
         """See `ReadEngine`."""
         return [self._get(each) for each in wanted]
 
-    def segment_of(self, wanted: Selection) -> MappedSegment | None:
+    def segment_of(self, wanted: Selection) -> PinnedSegment | None:
         """See `SharesMemory`."""
         kind, _, blocks = self._variables[wanted.name]
         for block in reversed(blocks):  # of what was written twice the last one counts

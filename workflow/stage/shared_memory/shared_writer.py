@@ -23,7 +23,7 @@ from workflow.stage.adios.serial_gather import together
 from workflow.stage.ranks import own_communicator
 from workflow.stage.shared_memory.attribute_values import to_json
 from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
-from workflow.stage.shared_memory.step_memory import PlaceInSegment, StepMemory
+from workflow.stage.shared_memory.step_memory import PinnedSegment, PlaceInSegment, StepMemory
 from workflow.stage.stage_errors import RanksDiffer
 from workflow.stage.variables import Array, BlockData, check_unchanged
 
@@ -76,6 +76,10 @@ class SharedMemoryWriteEngine:
         room, self._last = self._now.take(shape, kind)
         self._rooms[_address(room)] = self._last
         return room
+
+    def segment(self) -> PinnedSegment:
+        """See `GivesRoom`."""
+        return self._now.last
 
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""

@@ -43,7 +43,31 @@ class PlaceInSegment(NamedTuple):
     offset: int
 
 
-class MemorySegment:
+class PinnedSegment:
+    """Memory of a segment, as this process has mapped it.
+
+    A device that copies from it, or to it, pins it. That costs about as much as one copy, so it is done when half of
+    the segment has been copied: a program that takes only small variables to a device does not pin what lies beside
+    them. What is unmapped while it is pinned would be taken for pinned wherever something else is mapped there: so it
+    is unpinned before, whatever ends its use.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self.memory = memory
+        self._copied, self._asked = 0, False
+
+    def used(self, nbytes: int, pin: Pin) -> None:
+        """See `SharedSegment`."""
+        self._copied += nbytes
+        if self._asked or 2 * self._copied < len(self.memory):
+            return
+        self._asked = True
+        unpin = pin(np.frombuffer(self.memory, np.uint8))
+        if unpin is not None:
+            weakref.finalize(self, unpin)
+
+
+class MemorySegment(PinnedSegment):
     """A piece of memory that others can map. Raises StageError where there is no room."""
 
     def __init__(self, number: int, nbytes: int) -> None:
@@ -52,7 +76,7 @@ class MemorySegment:
         try:
             fd = os.memfd_create("wf-step")
             os.posix_fallocate(fd, 0, nbytes)
-            self.memory = mmap.mmap(fd, nbytes)
+            super().__init__(mmap.mmap(fd, nbytes))
         except OSError as error:
             if fd >= 0:
                 os.close(fd)
@@ -94,6 +118,11 @@ class StepMemory:
         array: Array = np.frombuffer(segment.memory, dtype, nbytes // dtype.itemsize, offset).reshape(shape)
         return array, PlaceInSegment(segment.name.number, offset)
 
+    @property
+    def last(self) -> MemorySegment:
+        """The segment in which the array is that was taken last."""
+        return self._segments[-1]
+
     def clear(self) -> list[int]:
         """Forget what is in it. Of several segments one is made: the next step needs as much.
 
@@ -114,37 +143,13 @@ class StepMemory:
         self._segments = []
 
 
-class MappedSegment:
-    """A segment, as a reader maps it, read-only.
-
-    A device that copies from it pins it. That costs about as much as one copy, so it is done when half of the segment
-    has been copied: a program that takes only small variables to a device does not pin what lies beside them. What is
-    unmapped while it is pinned would be taken for pinned wherever something else is mapped there: so it is unpinned
-    before, whatever ends its use.
-    """
-
-    def __init__(self, memory: mmap.mmap) -> None:
-        self.memory = memory
-        self._copied, self._asked = 0, False
-
-    def used(self, nbytes: int, pin: Pin) -> None:
-        """See `SharedSegment`."""
-        self._copied += nbytes
-        if self._asked or 2 * self._copied < len(self.memory):
-            return
-        self._asked = True
-        unpin = pin(np.frombuffer(self.memory, np.uint8))
-        if unpin is not None:
-            weakref.finalize(self, unpin)
-
-
 class MappedMemory:
     """The memory of writing ranks, as a reader maps it: each segment once, when something in it is asked for."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._names: dict[tuple[int, int], SegmentName] = {}
-        self._mapped: dict[tuple[int, int], MappedSegment] = {}
+        self._mapped: dict[tuple[int, int], PinnedSegment] = {}
 
     def note(self, pid: int, names: Iterable[SegmentName], gone: Iterable[int]) -> None:
         """What segments the process `pid` has, and which it has no more: these are unmapped when no array uses them."""
@@ -161,11 +166,11 @@ class MappedMemory:
         found: Array = np.frombuffer(self.segment(pid, place).memory, dtype, count, place.offset).reshape(shape)
         return found
 
-    def segment(self, pid: int, place: PlaceInSegment) -> MappedSegment:
+    def segment(self, pid: int, place: PlaceInSegment) -> PinnedSegment:
         """The segment that a place is in. Raises StreamFailed where the writer has ended."""
         key = pid, place.segment
         if key not in self._mapped:
-            self._mapped[key] = MappedSegment(self._map(pid, self._names[key]))
+            self._mapped[key] = PinnedSegment(self._map(pid, self._names[key]))
         return self._mapped[key]
 
     def clear(self) -> None:
