@@ -82,7 +82,9 @@ ENGINES: dict[str, EngineTraits] = {
         # MPI counts the bytes of a message by an int.
         EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True),
         # `workflow.stage`'s own: memory that both ends share.
-        EngineTraits("SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own"),
+        EngineTraits(
+            "SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True,
+        ),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
             resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,
@@ -101,6 +103,8 @@ ENGINES: dict[str, EngineTraits] = {
 
 DEFAULT_VIA = "sst"
 """The preset of a stream that names none, and of the streams that wf adds for pipes and taps."""
+NODE_VIA = "shm"
+"""The preset of memory that the stages of one node share. `transport:` of a stream by SST names it, too."""
 KEPT_VIA = "bp5"
 """The preset of the streams that wf adds to keep the steps of others."""
 KEPT_ENGINE = "BP5"

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 Transport = Literal["tcp", "rdma", "ucx", "mpi"]
+WantedTransport = Literal["auto", "shm", Transport]
+"""What `transport:` of a stream may be. shm is none of SST's: the stream then has an engine of `workflow.stage`."""
 
 
 class SstTransport(NamedTuple):

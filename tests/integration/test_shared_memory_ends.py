@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from tests.support.shared_memory_cycles import forked
 from tests.support.waiting import wait_until
 from workflow import stage
+from workflow.stage.shared_memory.step_memory import MemorySegment
 
 BLOCK = {"RendezvousReaderCount": "1", "QueueLimit": "3"}
 DISCARD = {**BLOCK, "QueueLimit": "2", "QueueFullPolicy": "Discard"}
@@ -168,6 +170,28 @@ def test_a_reader_that_has_forked_and_leaves_is_gone(tmp_path: Path) -> None:
     finally:
         os.kill(held, 9)
         os.waitpid(held, 0)
+
+
+def test_a_python_without_a_function_for_it_asks_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of miniforge and uv were built with a glibc that had none (globus-compute issue 2204)."""
+    monkeypatch.delattr(os, "memfd_create")
+    path = tmp_path / "data"
+
+    def write(out: stage.Writer) -> None:
+        with out.step():
+            out.write("x", np.arange(1000.0))
+
+    pid = writing(path, write)
+    with reader(path) as steps:
+        for step in steps:
+            np.testing.assert_array_equal(step.read("x"), np.arange(1000.0))
+            assert shared_now() >= 8000, "its memory has the name by which it is known"
+    assert ended(pid) == 0 and steps.steps == 1
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="vax"))
+    with pytest.raises(
+        stage.StageError, match=r"this Python has no os\.memfd_create; use `via: sst` with `transport: tcp`"
+    ):
+        MemorySegment(0, 4096)
 
 
 def test_who_connects_and_says_nothing_is_not_waited_for(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def place_on(site: Site, hosts: int, quick: bool = False) -> MeasuringPlace:
 
 def test_what_is_measured_depends_on_the_machine() -> None:
     one = [setting.name for setting in transport_settings(place_on(WITH_MPI, 1))]
-    assert one == ["sst-tcp", "sst-ucx", "ssc"]
+    assert one == ["sst-tcp", "sst-ucx", "ssc", "shm"]
     two = [setting.name for setting in transport_settings(place_on(WITH_MPI, 2))]
-    assert two == [*one, *(f"{name} between two nodes" for name in one)]
-    assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp"]
+    assert two == [*one, *(f"{name} between two nodes" for name in one if name != "shm")]
+    assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp", "shm"]
     files = [setting.name for setting in file_settings(place_on(WITH_MPI, 1), cores=4)]
     assert files == [
         "bp5", "bp5, async guided", "bp5, async naive", "bp5, 2 writers, 1 aggregator", "bp5, 2 writers, 2 aggregators",

@@ -42,7 +42,7 @@ def test_auto_decides_by_placement_and_by_what_there_is(
     plan_of: Planner, where: str, planes: list[Transport], fabric: bool | None, expected: str, because: str
 ) -> None:
     base, sets = (SITE, ()) if where == "one node" else (FOUR_NODES, APART)
-    plan = plan_of(site=site(planes, base, fabric=fabric), sets=sets)
+    plan = plan_of(via="sst", site=site(planes, base, fabric=fabric), sets=sets)
     stream = plan.stream("positions")
     assert (stream.transport, stream.fallback) == (expected, True)
     assert because in plan.reasons["streams.positions.transport"]
@@ -57,7 +57,7 @@ def test_ucx_is_left_where_it_would_hang(plan_of: Planner) -> None:
     """Where one process may not read another's memory."""
     no_rdma: list[Transport] = ["tcp", "ucx"]
     for planes, expected in ((ALL, "rdma"), (no_rdma, "tcp")):
-        plan = plan_of(site=site(planes, peer_memory=False))
+        plan = plan_of(via="sst", site=site(planes, peer_memory=False))
         assert plan.stream("positions").transport == expected
         assert "ucx would hang" in plan.reasons["streams.positions.transport"]
     with pytest.raises(SpecError, match="on one node ucx would hang"):
@@ -205,7 +205,7 @@ def test_mpi_under_a_launcher_that_joins_programs(plan_of: Planner) -> None:
 
 def test_interface_of_a_stream(plan_of: Planner) -> None:
     where = SITE.model_copy(update={"interface": "ib0"})
-    plan = plan_of(sets=("streams.positions.interface=lo",), site=where)
+    plan = plan_of(via="sst", sets=("streams.positions.interface=lo",), site=where)
     for stage in ("walk", "count"):
         assert end_of(plan, stage, "positions").parameters["NetworkInterface"] == "lo"
     assert end_of(plan, "count", "counts").parameters["NetworkInterface"] == "ib0"
@@ -226,7 +226,7 @@ def test_an_interface_that_this_machine_does_not_have(plan_of: Planner) -> None:
 def test_interface_hardly_matters_to_ucx_on_one_node(plan_of: Planner) -> None:
     plan = plan_of(sets=("streams.positions.interface=lo",), site=site(ALL))
     assert any("streams.positions.interface affects only the first contact" in line for line in plan.advice)
-    assert not any("the first contact" in line for line in plan_of(site=site(ALL)).advice)
+    assert not any("the first contact" in line for line in plan_of(via="sst", site=site(ALL)).advice)
 
 
 def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> None:
@@ -255,35 +255,6 @@ streams:
 """
 
 
-def test_shared_memory_is_for_one_node_and_for_programs_of_workflow_stage(plan_of: Planner) -> None:
-    shared = ("streams.positions.via=shm",)
-    assert plan_of(sets=shared).stream("positions").engine == "SHM"
-    with pytest.raises(SpecError, match="SHM joins stages on one node, and count is on node 1, walk is on node 0"):
-        plan_of(sets=(*APART, *shared), site=FOUR_NODES)
-    own = CHAIN.replace("component: walker", "command: [walk], writes: {positions: {io: positions}}")
-    assert own != CHAIN
-    with pytest.raises(SpecError, match=r"programs that open their streams with workflow\.stage: not so for walk"):
-        plan_of(own, sets=shared)
-
-
-def test_large_steps_by_tcp_on_one_node_are_mentioned(plan_of: Planner) -> None:
-    def advice(
-        *sets: str, text: str = CHAIN, where: Site = SITE, planes: tuple[Transport, ...] = ("tcp",)
-    ) -> list[str]:
-        plan = plan_of(text, sets=sets, site=site([*planes], where))
-        return [line for line in plan.advice if "shared memory" in line]
-
-    large = "streams.positions.step_size=2 MB"
-    assert advice(large) == [
-        "stream positions: its ends are on one node, and this ADIOS2 has only TCP there; "
-        "`--set streams.positions.via=shm` moves its steps, 2.00 MB each, by shared memory"
-    ]
-    assert advice("streams.positions.step_size=2 kB") == advice(large, planes=("tcp", "ucx")) == []
-    assert advice(large, *APART, where=FOUR_NODES) == advice(large, "streams.positions.transport=tcp") == []
-    own = CHAIN.replace("component: walker", "command: [walk], writes: {positions: {io: positions}}")
-    assert advice(large, text=own) == []
-
-
 def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> None:
     plan = plan_of(OWN % ("", "", ""), site=site(ALL))
     assert plan.stream("field").transport is None
@@ -296,8 +267,8 @@ def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> 
 def test_a_program_of_workflow_stage_is_chosen_for_like_a_component(plan_of: Planner) -> None:
     """A port without io is opened through workflow.stage, which takes the plan's parameters."""
     text = OWN.replace("{io: F%s}", "{}") % ""
-    plan = plan_of(text, site=site(ALL))
-    component = plan_of(CHAIN, site=site(ALL))
+    plan = plan_of(text, via="sst", site=site(ALL))
+    component = plan_of(CHAIN, via="sst", site=site(ALL))
     assert plan.stream("field").transport == component.stream("positions").transport == "ucx"
     assert end_of(plan, "sim", "field").parameters == end_of(component, "walk", "positions").parameters
     assert plan.reasons["streams.field.transport"] == component.reasons["streams.positions.transport"]
@@ -335,7 +306,7 @@ streams:
 
 def test_one_node_is_one_node_wherever_it_is(plan_of: Planner) -> None:
     """On the second node of the site, too, ranks reach each other through its memory."""
-    plan = plan_of(ELSEWHERE, site=site(ALL, FOUR_NODES))
+    plan = plan_of(ELSEWHERE, via="sst", site=site(ALL, FOUR_NODES))
     assert [stage.placement.nodes for stage in plan.stages] == [[(0, 1)]] * 2 + [[(1, 2)]] * 3
     assert {stream.name: stream.transport for stream in plan.streams} == dict.fromkeys(
         ("other", "positions", "counts"), "ucx"
@@ -351,7 +322,7 @@ def test_the_same_two_nodes_are_not_one_node(plan_of: Planner) -> None:
 
 
 def reason(plan_of: Planner, where: Site, *sets: str) -> str:
-    return plan_of(sets=sets, site=where).reasons["streams.positions.transport"]
+    return plan_of(via="sst", sets=sets, site=where).reasons["streams.positions.transport"].split("; no shared")[0]
 
 
 @pytest.mark.parametrize(

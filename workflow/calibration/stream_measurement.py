@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from workflow.calibration.measured_run import MeasuredRun, MeasuringPlace, measured_run
-from workflow.engines import ENGINES
+from workflow.engines import ENGINES, EngineTraits
 from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamRates
 from workflow.forecast.quartiles import quartiles
 from workflow.formatting import plural
@@ -124,11 +124,13 @@ class LaunchSamples:
 def transport_settings(place: MeasuringPlace) -> list[StreamSetting]:
     """The transports that this ADIOS2 has, on one node, and those that work between nodes where there are two."""
     names = [f"sst-{each}" for each in place.site.planes if each != "mpi"]
-    if place.site.parallel_adios2:
-        names += _presets(in_memory=True)
-    settings = [StreamSetting(name) for name in names]
+    others = [each for each in _measured_whole() if each.in_memory]
+    if not place.site.parallel_adios2:
+        others = [each for each in others if not each.shares_launch]
+    settings = [StreamSetting(name) for name in (*names, *map(_preset, others))]
     if place.nodes > 1:
-        settings += [StreamSetting(name, nodes=2) for name in names]
+        far = [_preset(each) for each in others if not each.one_node]
+        settings += [StreamSetting(name, nodes=2) for name in (*names, *far)]
     return settings
 
 
@@ -137,13 +139,21 @@ def file_settings(place: MeasuringPlace, cores: int) -> list[StreamSetting]:
 
     Written by a thread: by one writer, and by most of them with one aggregator.
     """
-    return [setting for via in _presets(in_memory=False) for setting in _settings_of_file(via, place, cores)]
+    return [
+        setting
+        for each in _measured_whole()
+        if not each.in_memory
+        for setting in _settings_of_file(_preset(each), place, cores)
+    ]
 
 
-def _presets(*, in_memory: bool) -> list[str]:
+def _measured_whole() -> list[EngineTraits]:
     """The engines that are measured as they are; of those over the network each transport is."""
-    found = [each for each in ENGINES.values() if each.calibrated and not each.over_network]
-    return [each.name.lower() for each in found if each.in_memory == in_memory]
+    return [each for each in ENGINES.values() if each.calibrated and not each.over_network]
+
+
+def _preset(engine: EngineTraits) -> str:
+    return engine.name.lower()
 
 
 def _settings_of_file(via: str, place: MeasuringPlace, cores: int) -> list[StreamSetting]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workflow.formatting import size
-from workflow.plan.placement.nodes import node_count, share_one_node
+from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -14,8 +13,6 @@ from workflow.site.site_model import Site
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
 MANY_NODES_FOR_TCP = 16
-# Bytes of a step from which on the copies of TCP are noticed.
-MUCH_FOR_TCP = 1_000_000
 # wf gives the path to these in their deck or arguments.
 _WITH_PATH = ("warpx", "picongpu")
 
@@ -43,7 +40,6 @@ def advise(
         )
     for stream in streams:
         _on_stream(stream, by_name, notes)
-        _on_one_node(stream, by_name, declared, notes)
         _on_programs(joined[stream.name], stream, declared, mentioned, notes)
     _on_diamonds(streams, declared, notes)
     if parts > 1:
@@ -77,19 +73,6 @@ def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes
     spread = {node for stage in ends for node in stage.placement.nodes}
     if len(spread) > 1 or any(node_count(stage.placement) > 1 for stage in ends):
         say("stages on several nodes meet through files: the run directory must be on a file system that all nodes see")
-
-
-def _on_one_node(
-    stream: StreamPlan, stages: Mapping[str, StagePlan], declared: Mapping[str, DeclaredStage], notes: Notes
-) -> None:
-    """TCP within a node, because this ADIOS2 has nothing better: `workflow.stage` has."""
-    names = [stream.writer, *stream.readers]
-    one_node = share_one_node(stages[name].placement for name in names)
-    large = stream.step_size is not None and stream.step_size >= MUCH_FOR_TCP
-    is_chosen = stream.transport == "tcp" and stream.fallback
-    if is_chosen and one_node and large and all(declared[name].spec.uses_stage for name in names):
-        way = f"`--set streams.{stream.name}.via=shm` moves its steps, {size(stream.step_size)} each, by shared memory"
-        notes.advise(f"stream {stream.name}: its ends are on one node, and this ADIOS2 has only TCP there; {way}")
 
 
 def _on_programs(

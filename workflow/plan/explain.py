@@ -76,7 +76,7 @@ def _in_force(key: str, plan: Plan) -> Any:
     match key.split("."):
         case ["streams", name, "coupling" | "transport" as word]:
             stream = plan.stream(name)
-            return stream.coupling if word == "coupling" else stream.transport
+            return stream.coupling if word == "coupling" else stream.transport_word or None
         case ["stages", name, "place", "nodes"]:
             return sum(end - start for start, end in plan.stage(name).placement.nodes)
         case ["stages", name, "place", "cores_per_rank" | "ranks_per_node" as word]:

@@ -26,6 +26,7 @@ from workflow.plan.programs.placeholder_expansion import pipeline_values, stream
 from workflow.plan.programs.stage_environment import check_site_environment, kept_by_default
 from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
+from workflow.plan.streams.node_memory import share_memory
 from workflow.plan.streams.output_parameters import check_output_policies, check_step_outputs, name_in_directory
 from workflow.plan.streams.spool_places import check_spool_places
 from workflow.plan.streams.stream_estimates import estimate_streams
@@ -92,6 +93,7 @@ def make_plan(
     allocation = plan_allocation(spec.allocation, site, placements, notes, placed=placed)
 
     # Streams: the engine, its parameters and what else each end needs
+    joined = share_memory(joined, loaded.presets, declared, placements, python, site, origins, notes)
     names = {name: name_in_directory(stream, declared) or name_by_writer(stream) for name, stream in joined.items()}
     paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
     live = [name for name, coupling in couplings.items() if coupling == "live"]
@@ -102,7 +104,7 @@ def make_plan(
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
-        transport = choose_transport(stream, declared, placements, site, origins, notes)
+        transport = choose_transport(stream, declared, placements, python, site, origins, notes)
         decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s, on_node[name])
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from workflow.conditions import Comparator
-from workflow.engines import EngineTraits, traits_of
+from workflow.engines import NODE_VIA, EngineTraits, traits_of
 from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.launch.launchers import known_launcher
@@ -427,6 +427,11 @@ class StreamPlan(PlanPart):
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
     attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
+
+    @property
+    def transport_word(self) -> str:
+        """What `transport:` of the stream would be, had it been written; empty where there is none."""
+        return NODE_VIA if self.traits.one_node else self.transport or ""
 
     @property
     def is_kept(self) -> bool:

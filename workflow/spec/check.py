@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from workflow.engines import DEFAULT_VIA, KEPT_VIA
+from workflow.engines import DEFAULT_VIA, KEPT_VIA, NODE_VIA
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import check_parameters, component_dir, load_component, parameters_model, suggestion
@@ -132,6 +132,8 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
+    if load_engines and any(each.traits.over_network for each in library.engines.values()):
+        library.engine(NODE_VIA)  # may take its place
     checked.problems += of_expansions
     if _has_ensembles(root):  # they could not be written out: what is wrong with their values only repeats that
         checked.problems = [each for each in checked.problems if "${{ member." not in each.message]

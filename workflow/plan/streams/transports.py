@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.engines import DEFAULT_VIA
+from workflow.engines import NODE_VIA
 from workflow.launch.launchers import LAUNCHERS
 from workflow.operators import OPERATORS
-from workflow.plan.placement.nodes import nodes_text, share_one_node
+from workflow.plan.placement.nodes import share_one_node
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
+from workflow.plan.streams.node_memory import MEASURED, check_shared, closed_memory, why_not_shared
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
@@ -31,7 +32,6 @@ _PACKAGES: dict[str, str] = {
     **{each.name: each.package for each in TRANSPORTS.values() if each.package},
     **{each.name: each.package for each in OPERATORS.values() if each.package},
 }
-MEASURED = "measured: docs/benchmarks.md"
 
 
 class TransportChoice(NamedTuple):
@@ -53,15 +53,19 @@ def choose_transport(
     stream: JoinedStream,
     stages: Mapping[str, DeclaredStage],
     placements: Mapping[str, Placement],
+    python: str,
     site: Site,
     origins: Origins,
     notes: Notes,
 ) -> TransportChoice | None:
-    """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
+    """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had.
+
+    `python`: that of wf.
+    """
     name, interface = stream.name, stream.spec.interface
     one_node = share_one_node(placements[port.stage] for port in stream.ports)
     if stream.engine.traits.one_node:
-        _check_one_node(stream, one_node, stages, placements, notes.problems)
+        check_shared(stream, stages, placements, notes.problems)
     if not stream.engine.traits.over_network:
         _note_elsewhere(stream, notes)
         return None
@@ -78,6 +82,8 @@ def choose_transport(
         return None
     else:
         transport, why = _fastest(one_node, site)
+        if one_node and (unshared := why_not_shared(stream, stages, placements, python, site, origins)):
+            why = f"{why}; no shared memory: {unshared}"
     weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
         notes.advise(
@@ -143,7 +149,7 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
         return "tcp", f"the transports of this machine's ADIOS2 are not known ({seen}), and every ADIOS2 has tcp"
     if one_node:
         here = "all ranks are on one node"
-        closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {_closed(site)}"
+        closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {closed_memory(site)}"
         if "ucx" in planes and not closed:
             return "ucx", f"{here}: ucx goes through its memory, with big steps several times tcp ({MEASURED})"
         if "rdma" in planes:
@@ -190,7 +196,7 @@ def _check(
         )
     elif transport == "ucx" and one_node and not site.peer_memory:
         problems.add(
-            key, f"on one node ucx would hang: {_closed(site)}",
+            key, f"on one node ucx would hang: {closed_memory(site)}",
             "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
         )  # fmt: skip
     elif TRANSPORTS[transport].needs_fabric and not one_node and site.fabric is False:
@@ -212,11 +218,6 @@ def _check_interface(stream: JoinedStream, site: Site, problems: Problems) -> No
             f"streams.{stream.name}.interface", f"this machine has no network interface `{wanted}`",
             did_you_mean(wanted, known) or f"interfaces here: {listing(known)}",
         )  # fmt: skip
-
-
-def _closed(site: Site) -> str:
-    seen = site.seen.get("peer_memory", f"site {site.site} says `peer_memory: false`")
-    return f"processes may not read each other's memory here ({seen})"
 
 
 def _check_mpi(
@@ -242,31 +243,14 @@ def _check_mpi(
         )
 
 
-def _check_one_node(
-    stream: JoinedStream,
-    one_node: bool,
-    stages: Mapping[str, DeclaredStage],
-    placements: Mapping[str, Placement],
-    problems: Problems,
-) -> None:
-    """Refuses an engine of common memory where there is none, and for programs that do not know it."""
-    key, engine = f"streams.{stream.name}.via", stream.engine.engine
-    names = list(dict.fromkeys(port.stage for port in stream.ports))
-    if others := [name for name in names if not stages[name].spec.uses_stage]:
-        text = f"{engine} is for programs that open their streams with workflow.stage: not so for {listing(others)}"
-        problems.add(key, text, f"use `via: {DEFAULT_VIA}`")
-    elif not one_node:
-        where = [f"{name} is on {nodes_text(placements[name].nodes)}" for name in names]
-        hint = f"put them on one node (`place: {{share: {names[0]}}}`), or use `via: {DEFAULT_VIA}`"
-        problems.add(key, f"{engine} joins stages on one node, and {listing(where)}", hint)
-
-
 def _note_elsewhere(joined: JoinedStream, notes: Notes) -> None:
     """`transport` and `interface` belong to SST. They may stay where `via` names another engine."""
     name, stream, engine = joined.name, joined.spec, joined.engine
     for word in ("transport", "interface"):
         key = f"streams.{name}.{word}"
-        if word not in stream.model_fields_set:
+        # What takes the place of SST, or may, is no other way than the one that is asked for.
+        is_meant = word == "transport" and engine.traits.one_node and stream.transport in ("auto", NODE_VIA)
+        if word not in stream.model_fields_set or is_meant:
             continue
         kind = engine.engine if engine.traits.in_memory else "a file"
         notes.not_used(key, stream.via, f"{kind} has no {word}")

@@ -101,7 +101,7 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
     growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
     growing.parameters[pipe] = _relay_parameters(loaded, [])
     start = _with_port(stream.from_, name, loaded)
-    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=DEFAULT_VIA, **_given(stream, "step_size"))
+    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, **_given(stream, "step_size"))
     growing.engines[pipe] = loaded.presets[DEFAULT_VIA]
     growing.implicit[pipe] = ImplicitStage("pipe", name, asked)
     growing.keys |= {

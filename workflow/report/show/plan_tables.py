@@ -85,7 +85,7 @@ END_COLUMNS: list[Column[EndRow]] = [
 
 
 class TransportRow(NamedTuple):
-    """How SST moves the data of these streams, and why."""
+    """How the data of these streams move, and why."""
 
     streams: tuple[str, ...]
     transport: str
@@ -170,7 +170,7 @@ def verdict_text(plan: Plan, missing: Sequence[Problem]) -> str:
     Args:
         missing: what this machine lacks for the stages, and notes on what cannot be known here.
     """
-    engines = list(dict.fromkeys(engine_text(stream) for stream in plan.streams))
+    engines = list(dict.fromkeys(_engine_in_words(stream) for stream in plan.streams))
     streams = f"streams by {' and '.join(engines)}" if engines else "no streams"
     lacks = sum(problem.level != "note" for problem in missing)
     if any(problem.level == "error" for problem in missing):
@@ -178,6 +178,10 @@ def verdict_text(plan: Plan, missing: Sequence[Problem]) -> str:
     state = f"{plural(lacks, 'thing')} may be missing" if lacks else "nothing missing"
     state = "programs not checked here" if missing and not lacks else state
     return f"{plan.pipeline} fits: {_used_cores(plan)}; {streams}; {state}"
+
+
+def _engine_in_words(stream: StreamPlan) -> str:
+    return engine_text(stream) + (" (shared memory)" if stream.traits.one_node else "")
 
 
 def _used_cores(plan: Plan) -> str:
@@ -336,11 +340,11 @@ def end_table(plan: Plan) -> Table:
 
 
 def transport_table(plan: Plan) -> Table:
-    """How SST moves the data of each stream, where there was a choice."""
+    """How the data of each stream move, where there was a choice."""
     same: dict[tuple[str, str], tuple[str, ...]] = {}
     for each in plan.streams:
         if reason := plan.reasons.get(f"streams.{each.name}.transport", ""):
-            key = (each.transport or NOTHING, reason)
+            key = (each.transport_word or NOTHING, reason)
             same[key] = (*same.get(key, ()), each.name)
     return make_table(TRANSPORT_COLUMNS, [TransportRow(names, *key) for key, names in same.items()])
 

@@ -32,7 +32,7 @@ from workflow.spec.models.units import Name as Name
 from workflow.spec.models.units import Scalar as Scalar
 from workflow.spec.models.units import Size
 from workflow.spec.models.units import Spec as Spec
-from workflow.sst_transports import Transport
+from workflow.sst_transports import WantedTransport
 
 # `stage` or `stage.port`
 EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
@@ -418,10 +418,10 @@ class StreamSpec(Spec):
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )
     queue: Queue = Field(default_factory=lambda: Queue(), description="steps that the writer may hold for slow readers")
-    transport: Literal["auto", Transport] = Field(
+    transport: WantedTransport = Field(
         "auto",
-        description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow; "
-        "any other: that one, or the run fails",
+        description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow, on one "
+        "node shared memory where all programs use workflow.stage; any other: that one, or the run fails",
     )
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
     strategy: ReadStrategy = Field(

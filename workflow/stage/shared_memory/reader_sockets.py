@@ -34,6 +34,7 @@ _MOST_WAITING = 4096
 _LONGEST_POLL_MS = 2**31 - 1
 # How often a writer that waits for its readers looks whether one of them will not come.
 _LOOK_S = 0.2
+_INSTEAD = "use `via: sst` with `transport: tcp`"
 
 
 class MessageSocket:
@@ -170,8 +171,8 @@ def connect(stream: str, contact: Path, hello: Mapping[str, Any]) -> MessageSock
     here = socket.gethostname()
     if found["node"] != here:
         raise StageError(
-            f"stream {stream}: its writer is on node {found['node']}, this reader on {here}: `via: shm` joins stages "
-            "on one node; use `via: sst`"
+            f"stream {stream}: its writer is on node {found['node']}, this reader on {here}: shared memory joins "
+            f"stages on one node; {_INSTEAD}"
         )
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -179,12 +180,13 @@ def connect(stream: str, contact: Path, hello: Mapping[str, Any]) -> MessageSock
     except OSError as error:
         connected.close()
         text = f"its writer has gone, or is in a container with a network of its own: {error.strerror}"
+        text += f" (for a container {_INSTEAD})"
         raise StageError(f"stream {stream}: {text}") from error
     process, user = _peer(connected)
     if user != os.getuid() or process != found["pid"]:
         connected.close()
         what = "belongs to another user" if user != os.getuid() else "is in a container with processes of its own"
-        raise StageError(f"stream {stream}: its writer {what}: its memory cannot be opened; use `via: sst`")
+        raise StageError(f"stream {stream}: its writer {what}: its memory cannot be opened; {_INSTEAD}")
     connection = MessageSocket(connected)
     connection.send(hello)
     return connection

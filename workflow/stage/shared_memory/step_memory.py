@@ -9,6 +9,8 @@ reached, the system may kill the writer instead.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import mmap
 import os
 import weakref
@@ -23,6 +25,9 @@ from workflow.stage.stage_errors import StageError, StreamFailed
 from workflow.stage.stream_engines import Pin
 from workflow.stage.variables import ALIGNED, Array
 
+# The number of memfd_create among the system's calls, by machine.
+_CALLS = {"x86_64": 319, "aarch64": 279, "riscv64": 279, "ppc64le": 360, "s390x": 350}
+_CLOSE_ON_EXEC = 1
 _LEAST = 1 << 16
 _FEW = 4
 
@@ -72,14 +77,16 @@ class MemorySegment(PinnedSegment):
 
     def __init__(self, number: int, nbytes: int) -> None:
         nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        fd = -1
         try:
-            fd = os.memfd_create("wf-step")
+            fd = _unnamed_file("wf-step")
+        except OSError as error:
+            text = f"this system gives no memory that others can map: {error.strerror}"
+            raise StageError(f"{text}; use `via: sst` with `transport: tcp`") from error
+        try:
             os.posix_fallocate(fd, 0, nbytes)
             super().__init__(mmap.mmap(fd, nbytes))
         except OSError as error:
-            if fd >= 0:
-                os.close(fd)
+            os.close(fd)
             text = f"no room in memory for {size(nbytes)} more of this step: {error.strerror}"
             raise StageError(f"{text}; a smaller `queue: {{limit: …}}` takes less") from error
         self.name = SegmentName(number, fd, os.fstat(fd).st_ino, nbytes)
@@ -185,7 +192,7 @@ class MappedMemory:
                 raise StreamFailed("its writer has ended, and its memory with it") from None
             raise StageError(
                 f"stream {self._stream}: the memory of its writer, process {pid}, cannot be opened: {error.strerror}; "
-                "`via: sst` needs no common memory"
+                "`via: sst` with `transport: tcp` needs no common memory"
             ) from error
         try:
             if os.fstat(opened).st_ino != name.inode:  # it has closed this one since
@@ -195,6 +202,24 @@ class MappedMemory:
             raise StageError(f"stream {self._stream}: its memory cannot be mapped: {error.strerror}") from error
         finally:
             os.close(opened)
+
+
+def _unnamed_file(name: str) -> int:
+    """A file in memory, by memfd_create. Raises OSError.
+
+    A Python that was built with an old glibc has no function for it, as those of miniforge and uv before 2026, although
+    the system that it runs on has the call.
+    """
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    number = _CALLS.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, "this Python has no os.memfd_create")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.syscall(ctypes.c_long(number), name.encode(), ctypes.c_uint(_CLOSE_ON_EXEC)))
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return fd
 
 
 def _has_ended(pid: int) -> bool:
