@@ -80,9 +80,9 @@ def test_candidates_are_what_can_be_planned_each_once_and_the_file_first(search:
     cores = len(search.site.usable_cores)
     for each in search.space.candidates:
         assert sum(stage.ranks for stage in each.plan.stages if stage.placement.cores_per_rank) <= cores
-    # Preset `sst-tcp` is what `sst` is here anyway.
+    # Preset `shm` is what `sst` is here anyway.
     vias = {knob.key: knob.values for knob in search.space.knobs}["streams.field.via"]
-    assert vias[:2] == ("sst", "shm") and "sst-tcp" not in vias
+    assert vias[:2] == ("sst", "sst-tcp") and "shm" not in vias
     assert any("MPI" in text for text in search.space.refused)
 
 

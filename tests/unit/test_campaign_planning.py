@@ -15,6 +15,7 @@ from workflow.spec import check
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component
 
+STUDIES = Path(__file__).parents[2] / "examples/campaigns"
 PIPELINE = """
 wf: 1
 name: many
@@ -45,8 +46,25 @@ def test_the_trials_share_what_was_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert read == {"gray_scott": 1, "null": 1}
     steps = [trial.loaded.parameters["sim"]["steps"] for trial in planned.ready]
     engines = [trial.plan.streams[0].engine for trial in planned.ready]
-    assert steps == [1, 2, 3, 4, 5, 6] * 2 and engines == ["SST"] * 6 + ["BP5"] * 6
+    assert steps == [1, 2, 3, 4, 5, 6] * 2 and engines == ["SHM"] * 6 + ["BP5"] * 6
     assert len({trial.key for trial in planned.ready}) == 12
+
+
+@pytest.mark.parametrize("study", ["coupled-pipeline", "in-situ-transport", "many-to-one"])
+def test_a_study_measures_the_engine_that_its_trials_name(study: str) -> None:
+    """`via: sst` of a matrix is not replaced by shared memory, also not for the members of an ensemble."""
+    planned, _, _ = plan_campaign(STUDIES / study / "campaign.yaml")
+    named = {"sst": "SST", "memory": "SST", "shm": "SHM", "bp5": "BP5", "file-live": "BP5", "file-after": "BP5"}
+    found = set()
+    for trial in planned.ready:
+        varied = [str(value) for key, value in trial.trial.parameters.items() if key.endswith(("via", "profile"))]
+        engines = {
+            each.engine for each in trial.plan.streams if each.name.partition("-")[0] in ("atoms", "data", "field")
+        }
+        if varied[0] in named:
+            assert engines == {named[varied[0]]}, (trial.trial.parameters, engines)
+            found |= engines
+    assert {"SST", "BP5"} <= found
 
 
 def test_a_component_that_is_wrong_spoils_its_own_trial_only(tmp_path: Path) -> None:

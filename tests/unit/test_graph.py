@@ -313,7 +313,7 @@ def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pyte
             assert result.exit_code == 0, f"{result.output}\n{result.exception}"
         return result.stdout if code == 0 else f"{result.output}{result.exception}"
 
-    assert "field: SST" in graph()
+    assert "field: SHM" in graph()
     assert graph("--format", "mermaid").startswith("flowchart TB")
     for name in ("a.svg", "a.png", "a.mmd", "a.txt"):
         graph("--output", name)

@@ -187,7 +187,7 @@ def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
 
 
 def test_only_processes_with_sst_need_ids_far_apart(plan_of: Planner) -> None:
-    sst, files = plan_of(), plan_of(via="bp5")
+    sst, files = plan_of(via="sst"), plan_of(via="bp5")
     assert stage_request(sst.stage("walk"), sst).separate_ids
     assert not stage_request(files.stage("walk"), files).separate_ids
     both = plan_of(sets=("streams.positions.via=ssc", "streams.counts.via=sst"))
@@ -220,9 +220,9 @@ streams:
   positions: {{from: walk, to: keep}}
 """
     random_ids = SITE.model_copy(update={"random_sst_ids": True})
-    plan = plan_of(text, site=random_ids)
+    plan = plan_of(text, via="sst", site=random_ids)
     assert [stage_request(each, plan).separate_ids for each in plan.stages] == [separate, False]
-    unknown = plan_of(text)
+    unknown = plan_of(text, via="sst")
     assert all(stage_request(each, unknown).separate_ids for each in unknown.stages)
 
 

@@ -227,7 +227,7 @@ def test_slabs_that_do_not_tile_say_so(plan_of: Planner, tmp_path: Path) -> None
 def test_without_mpi_all_blocks_are_rank_0s(plan_of: Planner) -> None:
     serial = SITE.model_copy(update={"parallel_adios2": False})
     sets = ("stages.walk.ranks=2", "stages.count.ranks=1")
-    ((lines, _),) = strategies_tables(plan_of(sets=sets, site=serial), "positions", None, "40x3")
+    ((lines, _),) = strategies_tables(plan_of(via="sst", sets=sets, site=serial), "positions", None, "40x3")
     assert any("here all blocks are rank 0's, which writes for all 2" in line for line in lines)
     ((lines, _),) = strategies_tables(plan_of(sets=sets), "positions", None, "40x3")
     assert not any("rank 0" in line for line in lines)

@@ -52,7 +52,7 @@ def test_what_is_not_given_is_left_out(plan_of: Planner) -> None:
         ),
         (
             "streams.positions.transport",
-            ['"auto"', "from default", "in force: tcp", "because all ranks are on one node"],
+            ['"auto"', "from default", "in force: shm", "because auto: shared memory, both ends are on node 0"],
         ),
         ("stages.walk.place.nodes", ["null", "from default", "in force: 1"]),
         ("stages.walk.place.cores_per_rank", ["null", "from default", "in force: 1"]),

@@ -44,7 +44,7 @@ def test_a_pipe_writes_the_file_under_its_name(plan_of: Planner) -> None:
         ("walk", None), ("positions-pipe", "pipe"), ("count", None), ("keep", None),
     ]  # fmt: skip
     pipe, file = plan.stream("positions-pipe"), plan.stream("positions")
-    assert (pipe.writer, pipe.readers, pipe.engine) == ("walk", ["positions-pipe"], "SST")
+    assert (pipe.writer, pipe.readers, pipe.engine) == ("walk", ["positions-pipe"], "SHM")
     assert (file.writer, file.readers, file.engine, file.coupling) == ("positions-pipe", ["count"], "BP5", "after")
     assert file.path.endswith("/streams/positions.bp")
     assert plan.stage("count").starts_after == ["positions-pipe"]

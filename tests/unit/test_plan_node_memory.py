@@ -22,7 +22,7 @@ APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks
 ALL_PLANES = SITE.model_copy(update={"planes": ["tcp", "rdma", "ucx", "mpi"]})
 OWN = """
 stages:
-  sim: {command: [PROGRAM, sim.py], writes: {field: PORT}}
+  sim: {command: [PROGRAM, -c, pass], writes: {field: PORT}}
   ana: {component: keep}
 streams:
   field: {from: sim, to: ana}
@@ -59,7 +59,9 @@ def test_the_plan_is_that_of_via_shm(plan_of: Planner) -> None:
 def test_readers_on_another_node_keep_sst(plan_of: Planner) -> None:
     plan = plan_of(sets=APART, site=FOUR_NODES)
     assert engine(plan) == "SST" and plan.stream("positions").transport == "tcp"
-    assert "the ranks are on several nodes" in reason(plan) and "shared memory" not in reason(plan)
+    assert "shared memory" not in reason(plan), (
+        "that they are on several nodes is said already, or nothing depends on it"
+    )
     text = """
 stages:
   walk: {component: walker, ranks: 2, place: {cores_per_rank: 1}}
@@ -96,7 +98,7 @@ def test_a_program_of_the_users_own(plan_of: Planner, program: str, port: str, e
     ("sets", "why"),
     [
         (("streams.positions.interface=lo",), "`interface` is for SST"),
-        (("streams.positions.parameters.StepDistributionMode=RoundRobin",), "`parameters` is for SST"),
+        (("streams.positions.parameters.StatsLevel=1",), "`StatsLevel` is a parameter of SST"),
         (('stages.walk.output.compression={"*": {blosc: {}}}',), "only SST applies `output.compression` of walk"),
         (("streams.positions.via=sst",), "`via: sst` from --set is SST by name"),
     ],
@@ -113,6 +115,10 @@ def test_memory_that_is_closed_keeps_sst(plan_of: Planner) -> None:
     assert engine(plan) == "SST"
     told = "no shared memory: processes may not read each other's memory here (site test says `peer_memory: false`)"
     assert reason(plan).endswith(told)
+
+
+def test_parameters_of_other_engines_change_nothing(plan_of: Planner) -> None:
+    assert engine(plan_of(sets=("streams.positions.parameters.BufferChunkSize=16 MB",))) == "SHM"
 
 
 @pytest.mark.parametrize("asked", ["tcp", "ucx", "rdma"])
@@ -134,6 +140,15 @@ def test_via_from_over_the_file_is_an_engine_by_name(plan_of: Planner) -> None:
     auto = CHAIN.replace("to: count}", "to: count, transport: auto}")
     assert engine(plan_of(auto, via="sst")) == "SST"
     assert engine(plan_of(via="sst", sets=("streams.positions.transport=auto",))) == "SHM"
+
+
+def test_via_from_a_parameter_is_an_engine_by_name(plan_of: Planner) -> None:
+    """A parameter is there to be varied: `params.way: [sst, bp5]` of a campaign."""
+    text = CHAIN.replace("to: count}", 'to: count, via: "${{ params.way }}"}') + "params: {way: sst}\n"
+    plan = plan_of(text)
+    assert engine(plan) == "SST" and reason(plan).endswith("`via: sst` from params.way is SST by name")
+    assert engine(plan_of(text, sets=("params.way=shm",))) == "SHM"
+    assert engine(plan_of(text, sets=("params.way=sst",))) == "SST"
 
 
 def test_trials_of_a_campaign_are_of_the_engine_that_they_name(plan_of: Planner) -> None:

@@ -13,7 +13,7 @@ from workflow.errors import SpecError
 
 
 def test_sst_both_ends(plan_of: Planner) -> None:
-    plan = plan_of()
+    plan = plan_of(via="sst")
     writer, reader = end(plan, "walk", "positions"), end(plan, "count", "positions")
     assert writer.parameters == {
         "DataTransport": "WAN", "QueueFullPolicy": "Block", "QueueLimit": "2", "RendezvousReaderCount": "1",
@@ -40,7 +40,7 @@ stages:
 streams:
   positions: {from: walk, to: [here, there.input], queue: {limit: 1, when_full: discard}}
 """
-    plan = plan_of(text)
+    plan = plan_of(text, via="sst")
     assert end(plan, "walk", "positions").parameters == {
         "DataTransport": "WAN", "QueueFullPolicy": "Discard", "QueueLimit": "1", "RendezvousReaderCount": "2",
     }  # fmt: skip
@@ -50,7 +50,7 @@ streams:
 
 
 def test_deadlines_become_timeouts(plan_of: Planner) -> None:
-    plan = plan_of(CHAIN + "deadlines: {start: 1.5 s, step: 20}\n")
+    plan = plan_of(CHAIN + "deadlines: {start: 1.5 s, step: 20}\n", via="sst")
     reader = end(plan, "count", "positions")
     assert reader.parameters["OpenTimeoutSecs"] == "2"  # SST takes whole seconds
     assert (reader.open_timeout_s, reader.step_timeout_s) == (1.5, 20.0)
@@ -118,7 +118,7 @@ def test_users_parameters_go_to_the_end_that_reads_them(plan_of: Planner) -> Non
 
 
 def test_every_parameter_has_its_reason(plan_of: Planner) -> None:
-    plans = [plan_of(), plan_of(via="bp5"), plan_of(via="bp5", sets=("streams.*.coupling=live",))]
+    plans = [plan_of(), plan_of(via="sst"), plan_of(via="bp5"), plan_of(via="bp5", sets=("streams.*.coupling=live",))]
     for plan in plans:
         for stage in plan.stages:
             for each in stage.ends:
@@ -129,7 +129,7 @@ def test_every_parameter_has_its_reason(plan_of: Planner) -> None:
 
 def test_site_interface_and_many_ranks(plan_of: Planner) -> None:
     site = SITE.model_copy(update={"interface": "ib0", "cores_per_node": 512})
-    plan = plan_of(sets=("stages.walk.ranks=300",), site=site)
+    plan = plan_of(via="sst", sets=("stages.walk.ranks=300",), site=site)
     for stage in ("walk", "count"):
         parameters = end(plan, stage, "positions").parameters
         assert parameters["NetworkInterface"] == "ib0"
@@ -219,7 +219,7 @@ profiles:
         ("sst", "coupling: after", "SST moves steps from memory to memory, and nothing is left for a reader"),
         ("bp5", "parameters: {QueueLimit: 2}", "BP5 has no such parameter; it belongs to SHM and SST"),
         ("hdf5", "parameters: {ControlModule: epoll}", "HDF5 has no such parameter; it belongs to SST"),
-        ("sst", "parameters: {BufferChunkSize: 16 MB}", "SST has no such parameter; it belongs to BP5"),
+        ("sst", "parameters: {BufferChunkSize: 16 MB}", "SHM has no such parameter; it belongs to BP5"),
     ],
 )
 def test_one_key_switches_the_engine(plan_of: Planner, via: str, key: str, why: str) -> None:

@@ -76,8 +76,12 @@ def why_not_shared(
         return f"{listing(others)} do{'es' if len(others) == 1 else ''} not use workflow.stage"
     if others := [each for each in names if not _has_wfs_python(stages[each], python)]:
         return f"the Python of {listing(others)} is not `${{{{ wf.python }}}}`, and may have another workflow.stage"
-    if asked := next((word for word in ("interface", "parameters") if getattr(spec, word)), ""):
-        return f"`{asked}` is for {engine}"
+    if spec.interface:
+        return f"`interface` is for {engine}"
+    # Those of other engines may stay where one key switches the stream.
+    own = {known.lower() for known in stream.engine.parameters}
+    if asked := [key for key in spec.parameters if key.lower() in own]:
+        return f"`{asked[0]}` is a parameter of {engine}"
     writer = stages[stream.writer.stage]
     if writer.spec.output.compression and not (writer.spec.output.async_ == "pipe" and stream.into_pipe):
         return f"only {engine} applies `output.compression` of {writer.name}"
@@ -100,16 +104,19 @@ def _is_written(stream: JoinedStream, origins: Origins) -> bool:
 
 
 def _named_from_outside(stream: JoinedStream, origins: Origins) -> str:
-    """The layer over the file that sets `via`, unless one as strong leaves the transport to the plan.
+    """The layer over the file that sets `via`, or the parameter that fills it in, unless a layer as strong leaves the
+    transport to the plan.
 
-    Who sets `via` over a file compares engines by their names, or wants this one: a campaign, a profile, an option.
+    Who sets `via` so compares engines by their names, or wants this one: a campaign, a profile, an option.
     """
     of_stream, of_preset = f"streams.{stream.name}.transport", f"streams.{stream.name}.via"
-    if "via" not in stream.spec.model_fields_set or not origins.strength(of_preset):
+    written = stream.spec.model_fields_set
+    if "via" not in written:
         return ""
-    if "transport" in stream.spec.model_fields_set and origins.strength(of_stream) >= origins.strength(of_preset):
+    named = origins.layer(of_preset) or origins.from_parameters(of_preset).strip(" ()").removeprefix("from ")
+    if "transport" in written and origins.strength(of_stream) >= origins.strength(of_preset):
         return ""
-    return origins.layer(of_preset)
+    return named
 
 
 def _has_wfs_python(stage: DeclaredStage, python: str) -> bool:
