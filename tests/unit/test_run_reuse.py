@@ -67,7 +67,7 @@ def test_what_a_change_of_the_pipeline_runs_again(
     [
         ("with: {variable", "with: {bins: 12, variable", "count", "with.bins: 10 → 12"),
         ("with: {variable", "env: {A: 1}, with: {bins: 12, variable", "count", "with.bins: 10 → 12, and 1 more change"),
-        ("via: sst", "via: bp5", "keep", "ends.read counts.engine: SST → BP5"),
+        ("via: sst", "via: bp5", "keep", "ends.read counts.engine: SHM → BP5"),
         ("via: sst", "via: sst, queue: {limit: 7}", "count", "ends.write counts.parameters.QueueLimit: 2 → 7"),
     ],
     ids=["derived", "two", "engine", "parameter"],

@@ -99,7 +99,7 @@ def test_workarounds_reach_the_stages_that_they_are_for(plan_of: Planner) -> Non
     kinds = ("always", "mpi", "stream", "symptom")
     found = [Workaround(env={kind.upper(): "1"}, reason="it hangs", source="a page", when=kind) for kind in kinds]
     site = SITE.model_copy(update={"workarounds": [*found, Workaround(env={"B": "1"}, reason="r")], "env": {"B": "2"}})
-    plan = plan_of(sets=("streams.counts.via=bp5", "stages.walk.ranks=2"), site=site)
+    plan = plan_of(via="sst", sets=("streams.counts.via=bp5", "stages.walk.ranks=2"), site=site)
     names = {"ALWAYS", "MPI", "STREAM", "SYMPTOM"}
     assert {stage.name: stage.env.keys() & names for stage in plan.stages} == {
         "walk": {"ALWAYS", "MPI", "STREAM"}, "count": {"ALWAYS", "STREAM"}, "keep": {"ALWAYS"},

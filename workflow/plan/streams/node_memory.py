@@ -15,6 +15,7 @@ from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
+from workflow.spec.engine_presets import engines_with
 from workflow.spec.models.engine import Engine
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, parse
@@ -79,8 +80,7 @@ def why_not_shared(
     if spec.interface:
         return f"`interface` is for {engine}"
     # Those of other engines may stay where one key switches the stream.
-    own = {known.lower() for known in stream.engine.parameters}
-    if asked := [key for key in spec.parameters if key.lower() in own]:
+    if asked := [key for key in spec.parameters if key in stream.engine.parameters or not engines_with(key)]:
         return f"`{asked[0]}` is a parameter of {engine}"
     writer = stages[stream.writer.stage]
     if writer.spec.output.compression and not (writer.spec.output.async_ == "pipe" and stream.into_pipe):
