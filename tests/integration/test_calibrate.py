@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pipeline.yaml").write_text(PIPELINE % 4)
     parts = ["--only", "memory", "--only", "transports"]
     said = wf(folder, "calibrate", "--quick", "--despite-load", *parts, "--dir", "measured")
-    assert "1/2 memcpy" in said and "2/2 sst-tcp" in said
+    assert "1/3 memcpy" in said and "2/3 sst-tcp" in said and "3/3 shm" in said
     return folder
 
 
@@ -100,7 +100,9 @@ def test_what_is_measured(home: Path) -> None:
     found = kept(home)
     assert set(found["measured"]) == {"memory", "transports"}
     assert 1e8 < found["memory"]["low"] <= found["memory"]["median"] <= found["memory"]["high"] < 1e12
-    tcp = next(each for each in found["transports"] if each["transport"] == "tcp")
+    tcp, shared = found["transports"]
+    assert (tcp["transport"], shared["transport"], shared["engine"]) == ("tcp", "", "SHM")
+    assert [each["bytes"] for each in shared["points"]] == [each["bytes"] for each in tcp["points"]]
     assert [each["bytes"] for each in tcp["points"]] == [65_536, 1_000_000, 16_000_000]
     for point in tcp["points"]:
         # Each time is of a whole step: none is longer than the step of a stream at work by far, none is nothing.

@@ -32,7 +32,7 @@ def test_every_type_and_attribute_arrives(via: str, tmp_path: Path) -> None:
     done = run(tmp_path, EVERYTHING % (1, "pipe", via))
     assert done.code == 0, done.said
     pipe, data = done.report.stream("data-pipe"), done.report.stream("data")
-    assert (pipe.writer, pipe.engine, pipe.steps, pipe.readers[0].steps) == ("sim", "SST", STEPS, STEPS)
+    assert (pipe.writer, pipe.engine, pipe.steps, pipe.readers[0].steps) == ("sim", "SHM", STEPS, STEPS)
     (check,) = data.readers
     assert (data.writer, data.steps, check.stage, check.steps) == ("data-pipe", STEPS, "check", STEPS)
     assert data.engine == ("HDF5" if via == "hdf5" else "BP5")

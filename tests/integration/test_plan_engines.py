@@ -52,7 +52,7 @@ def started(plan: Plan, end: EndPlan, stage: str, run_dir: Path) -> subprocess.P
 @pytest.mark.parametrize(
     "wiring",
     [
-        "via: sst",
+        "via: sst, transport: tcp",
         "via: sst, queue: {limit: 3}, parameters: {ReserveQueueLimit: 1, ControlModule: epoll}, transport: tcp",
         "via: sst-tcp",
         "via: bp5, coupling: live",

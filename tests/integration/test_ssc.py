@@ -140,7 +140,8 @@ def test_strategies_and_taps_work_through_ssc_as_through_sst(tmp_path: Path) -> 
         assert code == 0, said
         runs[via] = str(tmp_path / via / "run")
         # The tap has a queue of its own, which SSC has not.
-        assert [stream["engine"] for stream in report["streams"]] == ["SST", via.upper()]
+        tap = "SST" if via == "sst" else "SHM"
+        assert [stream["engine"] for stream in report["streams"]] == [tap, via.upper()]
     compare = [MPI_PYTHON, "-m", "workflow.cli", "compare", *runs.values()]
     done = subprocess.run(compare, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

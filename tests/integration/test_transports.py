@@ -15,8 +15,10 @@ import pytest
 from tests.support.ucx_here import FASTEST, UCX_WORKS
 from workflow.site.adios2_library import adios2_planes
 
+# SST, however its steps go: `via` of an option is an engine by name.
+BY_NAME = "transport: auto"
 # What is asked for → what runs.
-WAYS = [("transport: rdma", "rdma"), ("via: sst-tcp", "tcp"), ("transport: auto", FASTEST)]
+WAYS = [("transport: rdma", "rdma"), ("via: sst-tcp", "tcp"), (BY_NAME, FASTEST)]
 WAYS += [("transport: ucx", "ucx")] * UCX_WORKS
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 PIPELINE = """
@@ -54,6 +56,7 @@ def run(
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     env |= {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *path]), "WF_CONFIGS": str(folder)}
     argv = [python, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(folder / "run"), "-q"]
+    argv += ["--via", "sst"] if wiring == BY_NAME else []
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
     report = folder / "run/report.json"
     return done.returncode, json.loads(report.read_text()) if report.exists() else {}, done.stdout + done.stderr
@@ -85,6 +88,19 @@ def test_with_the_full_adios2(wiring: str, transport: str, ranks: int, mpi_pytho
     assert not [note for note in report["notes"] if "transport" in note]
 
 
+@pytest.mark.parametrize("wiring", ["via: sst", "transport: shm"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_shared_memory_runs_with_every_adios2(wiring: str, ranks: int, tmp_path: Path) -> None:
+    for python in (sys.executable, *([MPI_PYTHON] if MPI_PYTHON else [])):
+        (tmp_path / Path(python).parents[1].name).mkdir()
+        code, report, said = run(tmp_path / Path(python).parents[1].name, wiring, python, ranks=ranks)
+        assert code == 0, said
+        stream = report["streams"][0]
+        assert (stream["engine"], stream["via"], stream["transport"], stream["steps"]) == ("SHM", "sst", "", 5)
+        assert stream["readers"][0]["bytes"] == stream["bytes"] > 5 * 2_000_000 * ranks
+        assert not [note for note in report["notes"] if "transport" in note]
+
+
 @pytest.mark.skipif(adios2_planes()[0] != ["tcp"], reason="this adios2 has more than tcp")
 def test_another_transport_than_asked_for_fails_at_once(tmp_path: Path) -> None:
     code, report, said = run(tmp_path, "transport: ucx", site="liar", steps="steps: 200, compute_time: 0.2 s")
@@ -99,7 +115,7 @@ def test_another_transport_than_asked_for_fails_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(adios2_planes()[0] != ["tcp"], reason="this adios2 has more than tcp")
 def test_another_transport_than_auto_planned_is_a_note(tmp_path: Path) -> None:
-    code, report, said = run(tmp_path, "transport: auto", site="liar")
+    code, report, said = run(tmp_path, BY_NAME, site="liar")
     assert code == 0, said
     assert report["streams"][0]["transport"] == "tcp"
     assert any("transport ucx was planned, but ADIOS2 took tcp" in note for note in report["notes"])
@@ -131,7 +147,7 @@ def test_the_adios2_that_the_site_has_is_used(mpi_python: str, tmp_path: Path) -
     found = subprocess.run([mpi_python, "-c", where], capture_output=True, text=True, check=True).stdout.split()
     for package in map(Path, found):
         (module / package.name).symlink_to(package.resolve())
-    code, report, said = run(tmp_path, "via: sst", path=[str(module)])
+    code, report, said = run(tmp_path, BY_NAME, path=[str(module)])
     assert code == 0, said
     assert report["streams"][0]["transport"] == FASTEST
     assert report["streams"][0]["readers"][0]["steps"] == 5
