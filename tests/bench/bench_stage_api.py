@@ -30,7 +30,7 @@ stages:
   make: {component: synthetic, ranks: %d, with: {bytes: %d, steps: 1}}
   drop: {component: "null", ranks: %d}
 streams:
-  data: {from: make, to: drop}
+  data: {from: make, to: drop, via: sst}
 """
 # size → bytes per rank, steps, target
 CASES = {"16 MB": (16_000_000, 40, 1.03), "10 kB": (10_000, 2000, 1.25)}

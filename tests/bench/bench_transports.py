@@ -317,7 +317,9 @@ def whole_run() -> Row:
         report = json.loads((Path(folder) / "run/report.json").read_text())
     stream = report["streams"][0]
     seconds = stream["last_step"] - stream["first_step"]
-    detail = f"transport {stream['transport']}, {stream['steps']} steps, synthetic makes its data anew for each"
+    detail = (
+        f"{stream['engine']} {stream['transport']}, {stream['steps']} steps, synthetic makes its data anew for each"
+    )
     return streams.row("wf run synthetic → null, 16 MB", stream["bytes"] / seconds / 1e9, "GB/s", detail=detail)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -61,13 +62,18 @@ def planes() -> tuple[str, ...]:
     return tuple(done.stdout.split())
 
 
+def by_name(pipeline: str) -> list[str]:
+    """The option by which `via: sst` of a pipeline is SST: without it, shared memory may take its place."""
+    return ["--via", "sst"] if re.search(r"via: sst\b(?!-)", pipeline) else []
+
+
 @cache
 def plan_of(pipeline: str) -> dict[str, Any]:
     """The plan that `wf plan --json` makes under the Python that is measured."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pipeline.yaml"
         file.write_text(pipeline)
-        argv = [PYTHON, "-m", "workflow.cli", "plan", str(file), "--json"]
+        argv = [PYTHON, "-m", "workflow.cli", "plan", str(file), "--json", *by_name(pipeline)]
         done = subprocess.run(argv, env=environment({}), check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     plan: dict[str, Any] = json.loads(done.stdout)
     return plan
@@ -79,7 +85,7 @@ def metrics_of_run(folder: Path, pipeline: str, stage: str) -> StageMetrics:
 
     file, run_dir = folder / "pipeline.yaml", folder / "run"
     file.write_text(pipeline)
-    argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q"]
+    argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q", *by_name(pipeline)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=env)
     metrics = read_metrics(run_dir / "stages" / stage / "metrics.jsonl")

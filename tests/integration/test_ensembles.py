@@ -48,16 +48,23 @@ streams:
   field: {{from: sim, to: keep, collect: any, queue: {{limit: 1}}, via: VIA}}
 """
     found: dict[str, dict[tuple[int, int], Any]] = {}
-    for via in ("sst", "bp5"):
-        done = run(tmp_path, text.replace("VIA", via), name=via)
+    ways = {"sst": ("sst", "SHM"), "tcp": ("sst, transport: tcp", "SST"), "bp5": ("bp5", "BP5")}
+    for name, (via, engine) in ways.items():
+        done = run(tmp_path, text.replace("VIA", via), name=name)
         assert done.code == 0, done.said
         engines = {stream.name: stream.engine for stream in done.report.streams}
-        assert engines == dict.fromkeys(["field", "field-0", "field-1", "field-2"], via.upper())
+        assert engines == dict.fromkeys(["field", "field-0", "field-1", "field-2"], engine)
         who, step, field = (values_of(done.folder / "any.bp", name) for name in ("member", "member_step", "V"))
-        found[via] = {(int(who[at]), int(step[at])): field[at] for at in range(len(who))}
-    assert found["sst"].keys() == found["bp5"].keys() == {(who, step) for who in range(3) for step in range(5)}
+        found[name] = {(int(who[at]), int(step[at])): field[at] for at in range(len(who))}
+    assert (
+        found["sst"].keys()
+        == found["tcp"].keys()
+        == found["bp5"].keys()
+        == {(who, step) for who in range(3) for step in range(5)}
+    )
     for key, field in found["sst"].items():
         np.testing.assert_array_equal(field, found["bp5"][key])
+        np.testing.assert_array_equal(field, found["tcp"][key])
 
 
 def test_the_same_step_of_all_members_is_one_step(tmp_path: Path) -> None:
