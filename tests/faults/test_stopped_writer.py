@@ -1,7 +1,8 @@
 """A writer that somebody has stopped by SIGSTOP: its reader, which waits for data amid a step, is not to blame.
 
 SST fetches the data of a step from the memory of its writer when they are read. So a reader whose writer is stopped may
-have got a step that it cannot read, and looks like one that computes.
+have got a step that it cannot read, and looks like one that computes. From shared memory it reads the step, and waits for
+the next one.
 """
 
 from __future__ import annotations
@@ -42,18 +43,23 @@ stages:
     reads: {{field: {{}}}}
     on_failure: {rule}
 streams:
-  field: {{from: sim, to: work, via: sst{spool}}}
+  field: {{from: sim, to: work, via: {via}{spool}}}
 """
 
 
+@pytest.mark.parametrize(
+    ("via", "said"), [("sst, transport: tcp", "no step for 5 s"), ("sst", "no new step within 5 s, after 4 steps")]
+)
 @pytest.mark.parametrize(("rule", "spool"), [("stop", ""), ("{do: restart, backoff: 0.1 s}", ", spool: auto")])
-def test_a_writer_that_is_stopped_is_named_and_not_its_reader(rule: str, spool: str, tmp_path: Path) -> None:
+def test_a_writer_that_is_stopped_is_named_and_not_its_reader(
+    rule: str, spool: str, via: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "sim.py").write_text(SIM)
     (tmp_path / "work.py").write_text(WORK)
-    text = PIPELINE.format(folder=tmp_path, rule=rule, spool=spool)
+    text = PIPELINE.format(folder=tmp_path, rule=rule, spool=spool, via=via)
     done = run(tmp_path, text, "--set", "deadlines.step=5 s")
     assert done.code == 1, done.said
     assert not done.report.restarts, done.said
     assert (done.report.run.stage, done.report.run.state) == ("sim", "failed"), done.said
-    assert "no step for 5 s" in done.report.run.reason
+    assert said in done.report.run.reason
     assert "sim has been stopped by a signal" in done.report.run.reason
