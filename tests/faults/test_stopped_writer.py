@@ -1,8 +1,8 @@
 """A writer that somebody has stopped by SIGSTOP: its reader, which waits for data amid a step, is not to blame.
 
 SST fetches the data of a step from the memory of its writer when they are read. So a reader whose writer is stopped may
-have got a step that it cannot read, and looks like one that computes. From shared memory it reads the step, and waits for
-the next one.
+have got a step that it cannot read, and looks like one that computes. From shared memory it reads the
+step, and waits for the next one.
 """
 
 from __future__ import annotations
