@@ -37,10 +37,10 @@ def wf(*argv: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory where the starter pipeline has been run once, by `wf init` and `wf run`."""
+    """A directory where the starter pipeline has been run once, by `wf init` and `wf run --via sst`."""
     folder = tmp_path_factory.mktemp("home")
     wf("init", "first", cwd=folder)
-    wf("run", "first/pipeline.yaml", cwd=folder)
+    wf("run", "first/pipeline.yaml", "--via", "sst", cwd=folder)  # SST writes a log
     return folder
 
 
