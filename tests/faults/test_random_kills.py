@@ -36,8 +36,8 @@ stages:
   work: {{component: {FAULTY}, on_failure: {{do: restart, backoff: 0.1 s}}}}
   keep: {{component: archive, with: {{path: kept.bp}}, on_failure: {{do: restart, backoff: 0.1 s}}}}
 streams:
-  field: {{from: sim, to: work, via: {{via}}, spool: auto}}
-  result: {{from: work, to: keep, via: {{via}}}}
+  field: {{from: sim, to: work, via: VIA, spool: auto}}
+  result: {{from: work, to: keep, via: VIA}}
 """
 
 
@@ -57,7 +57,7 @@ def kills(seed: int, count: int) -> list[Kill]:
 
 
 def run_killed(folder: Path, planned: list[Kill], via: str = "sst, transport: tcp") -> Done:
-    (folder / "pipeline.yaml").write_text(PIPELINE.format(via=via))
+    (folder / "pipeline.yaml").write_text(PIPELINE.replace("VIA", via))
     run_dir = folder / "run"
     argv = [sys.executable, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(run_dir), "-q"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
