@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workflow.balance.balance_model import Balance, BalancedCandidate, Goal, KnownRange, ProbeRecord
     from workflow.balance.candidates import Settings, Space
     from workflow.balance.knobs import Knob
+    from workflow.balance.probe_costs import RunCost
     from workflow.balance.search import Belief, RatioBounds, Standing
     from workflow.forecast.calibration_model import Calibration
     from workflow.launch.allocation import Allocation
@@ -47,7 +48,8 @@ class BalanceRequest:
     nodes: int | None = None
     """That a run may use; None: all that there are."""
     node_hours: float | None = None
-    """That all runs together may take, those of earlier calls included; None: no limit but their number."""
+    """No run is started that is expected to exceed it, with all runs before, those of earlier calls included; None: no
+    limit but their number. The pipeline as it is runs once in any case: only then is it known what a run takes."""
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Keys → values to try, besides those that wf chooses."""
     fixed: Sequence[str] = ()
@@ -124,10 +126,10 @@ class BalanceSearch:
         self.directory = (request.directory or Path(BALANCES, self.loaded.spec.name)).absolute()
         self.looked_up, self.common = LookedUp(), start_context(self.loaded.path.parent, sys.argv)
         self.space = self._space(today)
-        self.probes: list[tuple[int, ProbeRecord]] = []
+        self.started: list[tuple[int, ProbeRecord]] = []
         if earlier := read_probes(self.directory):
             index = {self._key(number): number for number in range(len(self.space.candidates))}
-            self.probes = [(index[each.key], each) for each in earlier if each.key in index]
+            self.started = [(index[each.key], each) for each in earlier if each.key in index]
         self.first_forecast = forecasts(self.space, self.calibration, [], self.counted)
         self._learn()
 
@@ -138,11 +140,33 @@ class BalanceSearch:
             show(probe, self._seconds(probe), self._runs_left())
 
     def _runs_left(self) -> int:
-        """How many more may run. The first one always may: only then is it known what a run takes."""
-        left = max(0, self.request.probes - self.count)
-        if self.request.node_hours is None or not self.count:
+        """How many more may run, if all take what the next one is expected to take."""
+        from workflow.balance.probe_costs import runs_that_fit
+
+        left, number = max(0, self.request.probes - self.count), self.standing.next
+        if self.request.node_hours is None or not self.count or number is None:
             return left
-        return min(left, max(0, int(self.request.node_hours / self.spent_node_hours * self.count) - self.count))
+        return min(left, runs_that_fit(self.request.node_hours, self._costs, self._expected_node_s(number)))
+
+    @property
+    def _costs(self) -> list[RunCost]:
+        from workflow.balance.probe_costs import RunCost
+
+        nodes = [each.plan.nodes for each in self.space.candidates]
+        return [
+            RunCost(probe.wall_s, nodes[number], probe.steps, self._seconds(probe)) for number, probe in self.started
+        ]
+
+    def _expected_node_s(self, number: int) -> float:
+        """Node-seconds that a run of this candidate is expected to take."""
+        from workflow.balance.candidates import weight
+        from workflow.balance.probe_costs import expected_wall_s
+        from workflow.balance.probe_runs import shortened
+
+        candidate = self.space.candidates[number]
+        steps = self._steps(number) if shortened(self._load(candidate.settings), 1) else None
+        step_s = self.belief.time(number).median / weight(candidate, self.request.goal)
+        return candidate.plan.nodes * expected_wall_s(self._costs, steps, step_s)
 
     def _space(self, today: Plan) -> Space:
         """The candidates. Raises RunError for none."""
@@ -224,19 +248,24 @@ class BalanceSearch:
         return found
 
     @property
+    def probes(self) -> list[tuple[int, ProbeRecord]]:
+        """The runs that count, each with its candidate."""
+        return [(number, probe) for number, probe in self.started if probe.counts]
+
+    @property
     def count(self) -> int:
         """Probes so far."""
         return len(self.probes)
 
     @property
     def spent_s(self) -> float:
-        """Wall time of these."""
-        return sum(probe.wall_s for _, probe in self.probes)
+        """Wall time of all runs, those included that do not count."""
+        return sum(each.wall_s for each in self._costs)
 
     @property
     def spent_node_hours(self) -> float:
-        """Of the nodes that they used."""
-        return sum(probe.wall_s * self.space.candidates[number].plan.nodes for number, probe in self.probes) / 3600
+        """Of the nodes that all runs used."""
+        return sum(each.node_s for each in self._costs) / 3600
 
     @property
     def times(self) -> dict[int, list[float]]:
@@ -276,7 +305,7 @@ class BalanceSearch:
 
         Raises RunError where today's pipeline fails, or something else has ended the run.
         """
-        from workflow.balance.probe_runs import note_probe, run_probe, shortened
+        from workflow.balance.probe_runs import run_probe, shortened
         from workflow.provenance.collect import to_provenance
 
         candidate = self.space.candidates[number]
@@ -289,19 +318,27 @@ class BalanceSearch:
             candidate.settings,
         )  # fmt: skip
         if from_outside:
+            self._note(number, probe.model_copy(update={"counts": False}))
             hint = f"the same command goes on: {plural(self.count, 'run')} of candidates count"
             raise _ended(probe.reason or "interrupted", hint, EXIT_INTERRUPTED)
         if number == TODAY and probe.reason:
+            self._note(number, probe.model_copy(update={"counts": False}))
             hint = f"wf logs --run {run_dir}, or wf report {run_dir}"
             raise _ended(f"the pipeline fails as it is: {probe.reason}", hint, EXIT_RUN_FAILED)
         spanned = (self._seconds(probe) or LEAST_S) * probe.steps
         if number == TODAY and short and spanned < LEAST_S / 2 and not self.count and steps is None:
-            # Too short to be timed: not counted, and run again with more steps.
+            # Too short to be timed: only its time counts, and it runs again with more steps.
+            self._note(number, probe.model_copy(update={"counts": False}))
             return self.run(number, math.ceil(probe.steps * LEAST_S / spanned))
-        note_probe(self.directory, probe)
-        self.probes.append((number, probe))
+        self._note(number, probe)
         self._learn()
         return probe
+
+    def _note(self, number: int, probe: ProbeRecord) -> None:
+        from workflow.balance.probe_runs import note_probe
+
+        note_probe(self.directory, probe)
+        self.started.append((number, probe))
 
     def _steps(self, number: int) -> int:
         """How many steps of a candidate take long enough to be timed, as far as is known."""
@@ -322,10 +359,10 @@ class BalanceSearch:
         return folder / f"probe-{max(numbers, default=0) + 1:03}"
 
     def _more_node_hours(self, more_probes: int | None) -> float | None:
-        """Of so many more runs; None where nobody asked for a limit."""
-        if more_probes is None or self.request.node_hours is None:
+        """Of so many more runs, each as the next one; None where nobody asked for a limit."""
+        if more_probes is None or self.request.node_hours is None or self.standing.next is None:
             return None
-        return more_probes * self.spent_node_hours / max(1, self.count)
+        return more_probes * self._expected_node_s(self.standing.next) / 3600 if self.count else 0.0
 
     def result(self) -> Balance:
         """What is known now."""
@@ -342,7 +379,7 @@ class BalanceSearch:
                 chosen = TODAY
         ran = sorted((each for each in measured if each not in (chosen, TODAY)), key=lambda each: belief.mean[each])
         more_probes = None if decided else least_probes_to_decide(belief, now, measured)
-        mean_s = self.spent_s / max(1, self.count)
+        mean_s = sum(probe.wall_s for _, probe in self.probes) / max(1, self.count)
         candidates = self.space.candidates
         return Balance(
             pipeline=os.fspath(self.request.path),

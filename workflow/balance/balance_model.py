@@ -29,6 +29,7 @@ class ProbeRecord(BalancePart):
     span_s: float | None = Field(description="from the first step to the last one of any stage, per step")
     wall_s: float = Field(description="of the whole run")
     reason: str = Field("", description="why it failed")
+    counts: bool = Field(True, description="false: only its time does: it was interrupted, or too short to be timed")
     waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
 
 
@@ -88,8 +89,8 @@ class Balance(BalancePart):
     more_node_hours: float | None = Field(None, description="and how many node-hours; null: without a budget of these")
     failed: list[FailedCandidate] = Field([])
     probes: int = Field(description="how many ran, those of earlier calls included")
-    spent_s: float = Field(description="wall time of these")
-    spent_node_hours: float = Field(description="of the nodes that they used")
+    spent_s: float = Field(description="wall time of these, and of runs that were interrupted or too short to be timed")
+    spent_node_hours: float = Field(description="of the nodes that all these used")
 
     def to_json(self) -> str:
         """The text of `balance.json`."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--budget-node-hours",
     type=click.FloatRange(min=0, min_open=True),
     metavar="HOURS",
-    help="Run candidates as long as all runs together fit into it",
+    help="Start no run that is expected to exceed this with all runs before; the first run always starts",
 )
 @click.option("--steps", type=click.IntRange(min=8), default=24, show_default=True, help="Steps of each run, at least")
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes that a run may use (default: all that are here)")
