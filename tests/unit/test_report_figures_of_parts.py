@@ -42,6 +42,22 @@ def test_the_figures_of_two_parts(tmp_path: Path) -> None:
     assert both["streams.atoms.steps"] == records.state.writer("atoms").steps, "as the state counts them: of all parts"
 
 
+def test_copies_to_a_device_are_added_and_their_shares_weighted(tmp_path: Path) -> None:
+    """A part without copies adds none to the whole; a stage without metrics is not known to have made none."""
+    records = read_records(write_sample(tmp_path / "fast", steps=30))
+    without = make_report(records)
+    assert figures_of(without)["stages.md.device_s"] == figures_of(without)["stages.md.device_share"] == 0
+    stage = without.stage("md").model_copy(update={"device_s": 0.5})
+    copied = without.model_copy(update={"stages": [stage, *without.stages[1:]]})
+    both = figures_of_run([copied, without, copied], records)
+    assert both["stages.md.device_s"] == pytest.approx(1.0)
+    assert both["stages.md.device_share"] == pytest.approx(1.0 / both["stages.md.wall_s"])
+    blind = without.stage("md").model_copy(update={"compute_s": None, "io_s": None, "wait_s": None})
+    unknown = without.model_copy(update={"stages": [blind, *without.stages[1:]]})
+    assert "stages.md.device_s" not in figures_of(unknown)
+    assert "stages.md.device_s" not in figures_of_run([copied, unknown], records)
+
+
 def test_what_a_part_does_not_tell_is_not_known_of_the_whole(tmp_path: Path) -> None:
     records = read_records(write_sample(tmp_path / "fast", steps=30))
     whole = make_report(records)

@@ -14,10 +14,10 @@ from workflow.report_figures import FigureName, to_figure_name
 
 # What parts add to the whole; of other figures the mean counts, each part with its own weight.
 _ADDED = {
-    "wall_s", "open_s", "compute_s", "io_s", "wait_s", "load_s", "cpu_s", "bytes_in", "bytes_out", "bytes",
+    "wall_s", "open_s", "compute_s", "device_s", "io_s", "wait_s", "load_s", "cpu_s", "bytes_in", "bytes_out", "bytes",
 }  # fmt: skip
 _RATES = {"throughput": "bytes", "transfer_rate": "bytes", "load_rate": "bytes"}
-_SHARES = ("overlap", "compute_share", "io_share", "wait_share", "idle")
+_SHARES = ("overlap", "compute_share", "device_share", "io_share", "wait_share", "idle")
 
 
 def figures_of_run(parts: Sequence[Report], records: Records) -> dict[str, float]:

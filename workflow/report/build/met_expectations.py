@@ -45,14 +45,22 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
             return _imbalance(stage.compute_ranks)
         case "compute_share":
             return stage.share("compute")
+        case "device_s":
+            return _device_s(stage)
         case "device_share":
-            return stage.share("device")
+            device_s = _device_s(stage)
+            return None if device_s is None or not stage.wall_s else device_s / stage.wall_s
         case "io_share":
             return stage.share("io")
         case "wait_share":
             return stage.share("wait")
     value: float | None = getattr(stage, field)
     return value
+
+
+def _device_s(stage: StagePart) -> float | None:
+    """0 for a stage with metrics that copied nothing: it does meet what is expected of it."""
+    return 0.0 if stage.device_s is None and stage.compute_s is not None else stage.device_s
 
 
 def _stream_figure(stream: StreamPart, field: str) -> float | None:
