@@ -286,6 +286,22 @@ def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
     assert ">s, what takes longest: computing in 4 of 4 trials<" in drawn["s"]
 
 
+def test_copies_to_a_device_are_drawn_of_stages_that_make_some() -> None:
+    history = history_of()
+    for identity, attempt in history.ended.items():
+        copies = 3.0 if identity.key == "sst1" else 0.0
+        more = {"stages.s.compute_s": 2.0, "stages.s.device_s": copies, "stages.t.io_s": 2.0, "stages.t.device_s": 0.0}
+        history.ended[identity] = replace(attempt, figures={**attempt.figures, **more})
+    pictures = {each.name: each for each in make_pictures(make_results(spec_of(), schedule_of(), history))}
+    copied, other = pictures["operations-s"], pictures["operations-t"]
+    rows = [dict(zip(copied.columns, row, strict=True)) for row in copied.rows]
+    assert {row["value"] for row in rows if row["operation"] == "device"} == {0.0, 3.0}
+    assert "computing, copying to or from a device, moving data and waiting" in copied.title
+    assert COLOURS[2] in copied.svg.decode()
+    assert "computing, moving data and waiting" in other.title
+    assert "device" not in other.svg.decode() and {row[1] for row in other.rows} == {"io"}
+
+
 def test_a_box_leaves_out_what_is_far_away() -> None:
     assert make_box([1, 2, 3, 4, 5, 6, 7, 30]) == (1, 2.75, 4.5, 6.25, 7)
     assert make_box([2.0]) == (2, 2, 2, 2, 2)

@@ -133,7 +133,13 @@ def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Me
                         stage=stage, operation=operation, trial=trial.key, parameters=trial.parameters, values=values
                     )
                     found.setdefault(stage, []).append(times)
-    return [times for of_stage in found.values() for times in of_stage]
+    return [times for of_stage in found.values() for times in _without_no_copies(of_stage)]
+
+
+def _without_no_copies(times: Sequence[OperationTimes]) -> list[OperationTimes]:
+    """Without the times of copies to a device of a stage that copies nothing in any trial."""
+    copies = any(value for each in times if each.operation == "device" for value in each.values)
+    return [each for each in times if copies or each.operation != "device"]
 
 
 def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:

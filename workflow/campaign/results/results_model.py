@@ -15,7 +15,7 @@ from workflow.campaign.verdicts import Decision
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_VIOLATED
 from workflow.report_figures import Better
 
-Operation = Literal["compute", "io", "wait"]
+Operation = Literal["compute", "device", "io", "wait"]
 CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
 # Load average per core above which the report says so.
 BUSY = 2.0
@@ -118,7 +118,9 @@ class OperationTimes(ResultsPart):
     """How long one stage of one trial did one thing."""
 
     stage: str
-    operation: Operation = Field(description="`compute_s`, `io_s` and `wait_s` of the report of a run")
+    operation: Operation = Field(
+        description="`compute_s`, … of the report of a run; `device` where copies to or from one were made"
+    )
     trial: str
     parameters: dict[str, object]
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")

@@ -73,7 +73,9 @@ SMALLEST = 5.0
 MARK = 4
 """Letters that each label of a map's columns has room for; where there are too many, some have none."""
 # The hues of the report of a run.
-OPERATIONS: dict[Operation, str] = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
+OPERATIONS: dict[Operation, str] = {
+    "compute": COLOURS[0], "device": COLOURS[2], "io": COLOURS[1], "wait": COLOURS[3],
+}  # fmt: skip
 NAMES: dict[Operation, str] = {name: LABELS[name] for name in get_args(Operation)}
 BOX = 0.12
 """Height of a box in inches, as that of a trial."""
@@ -401,9 +403,9 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
     set_legend(canvas, axes)
     set_finding(axes, [where_time_goes(stage, list(trials.values()))])
     title = (
-        f"{stage}: time for {_listed()}; median, quartiles, and values within 1.5 times their distance"
+        f"{stage}: time for {_listed(times)}; median, quartiles, and values within 1.5 times their distance"
         if any(len(each.values) >= FEWEST_IN_BOX for each in times)
-        else f"{stage}: time for {_listed()}; every repetition, and the median"
+        else f"{stage}: time for {_listed(times)}; every repetition, and the median"
     )
     columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
     return ResultsPicture(
@@ -418,8 +420,10 @@ def where_time_goes(stage: str, trials: Sequence[Sequence[OperationTimes]]) -> s
     return f"{stage}, what takes longest: {told} of {plural(len(trials), 'trial')}"
 
 
-def _listed() -> str:
-    *first, last = NAMES.values()
+def _listed(times: Sequence[OperationTimes]) -> str:
+    """All operations; copies to a device where there are some."""
+    drawn = {each.operation for each in times}
+    *first, last = (name for operation, name in NAMES.items() if operation != "device" or operation in drawn)
     return f"{', '.join(first)} and {last}"
 
 
