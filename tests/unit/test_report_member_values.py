@@ -11,7 +11,7 @@ from tests.support.sample_run import write_sample
 from workflow.report.html.page import make_html
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
-from workflow.report.report_model import Report
+from workflow.report.report_model import Report, StagePart, StreamPart
 from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
 from workflow.report.show.printing import show_plan, show_report, show_status
 from workflow.report.show.terminal import PlainOutput
@@ -64,6 +64,60 @@ def test_who_reads_one_of_them_has_the_same_values_and_no_second_table(plan_of: 
     text = walkers("[{n: 5}, {n: 7}]").replace("collect: any", "collect: each").replace("keep}\n}", "keep}")
     plan = plan_of(text.replace("to: keep}", "to: keep, collect: any}"))
     assert [shown(table)[0][0] for table in planned_members(plan)] == ["member of walk"]
+
+
+def test_an_independent_ensemble_with_the_same_values_has_its_table(plan_of: Planner) -> None:
+    """Values of different ensembles mean different things."""
+    stages = """
+      other: {component: walker, members: [{n: 5}, {n: 7}], with: {walkers: "${{ member.n }}"}}
+      also: {component: tally, with: {variable: position}}
+      keep-also: {component: keep, with: {path: also.bp}}
+    streams:
+      others: {from: other, to: also, collect: any}
+      also: {from: also, to: keep-also}
+    """.replace("\n    ", "\n").rstrip()
+    text = walkers("[{n: 5}, {n: 7}]").replace("\nstreams:", stages)
+    plan = plan_of(text, sets=("oversubscribe=true",))
+    assert [shown(table)[0][0] for table in planned_members(plan)] == ["member of walk", "member of other"]
+
+
+def test_readers_of_members_have_a_table_of_a_run_where_their_states_differ(tmp_path: Path) -> None:
+    report = compute_report(write_sample(tmp_path / "run", steps=3))
+    md, saxs, atoms = report.stage("md"), report.stage("saxs"), report.stream("atoms")
+
+    def members(stage: StagePart, states: list[str]) -> list[StagePart]:
+        return [
+            stage.model_copy(
+                update={"name": f"{stage.name}-{at}", "ensemble": stage.name, "values": {"F": at}, "state": state}
+            )
+            for at, state in enumerate(states)
+        ]
+
+    streams = [
+        atoms.model_copy(
+            update={"writer": f"md-{at}", "readers": [atoms.readers[0].model_copy(update={"stage": f"saxs-{at}"})]}
+        )
+        for at in range(2)
+    ]
+
+    def tables(states: list[str], streams: list[StreamPart]) -> list[str]:
+        stages = [*members(md, ["succeeded"] * 2), *members(saxs, states)]
+        whole = report.model_copy(update={"stages": stages, "streams": streams})
+        return [shown(table)[0][0] for table in members_of_run(whole, "status")]
+
+    assert tables(["succeeded", "succeeded"], streams) == ["member of md"]
+    assert tables(["succeeded", "failed"], streams) == ["member of md", "member of saxs"]
+    # The first one reads the second one as well: still one table, not none.
+    back = [
+        each.model_copy(
+            update={
+                "writer": each.readers[0].stage,
+                "readers": [each.readers[0].model_copy(update={"stage": each.writer})],
+            }
+        )
+        for each in streams
+    ]
+    assert len(tables(["succeeded", "succeeded"], [*streams, *back])) == 1
 
 
 def ensemble(tmp_path: Path, count: int) -> Report:

@@ -46,28 +46,29 @@ class MemberTable(NamedTuple):
 def planned_members(plan: Plan) -> list[MemberTable]:
     """Of the members that begin with the run, not of those that may begin in their places."""
     members = [(stage.name, stage.member) for stage in plan.stages if stage.member is not None and stage.member.values]
-    found = []
+    found = {}
     for ensemble, its in _by(members, lambda each: each[1].ensemble).items():
         rows = [MemberRow(name, member.values) for name, member in its if not member.stands_in_for]
         again = len(its) - len(rows)
         also = [f"{again} that may be drawn again"] if again else []
-        found.append((rows, _table(ensemble, rows, rows[:MOST_ROWS], also, "`--json`")))
-    return _each_once(found)
+        found[ensemble] = (rows, _table(ensemble, rows, rows[:MOST_ROWS], also, "`--json`"))
+    return _each_once(found, ((stream.writer, stream.readers) for stream in plan.streams))
 
 
 def members_of_run(report: Report, view: View) -> list[MemberTable]:
     """Of a run: the members, and those that have begun in the place of one that had failed."""
     most, where = (MOST_ROWS_OF_PAGE, "report.json") if view == "page" else (MOST_ROWS, "`--json`")
     members = [stage for stage in report.stages if stage.ensemble and stage.values]
-    found = []
+    found = {}
     for ensemble, its in _by(members, lambda stage: stage.ensemble).items():
         rows = [
             MemberRow(stage.name, stage.values, stage.state, stage.stands_in_for)
             for stage in its
             if stage.started is not None or not stage.stands_in_for
         ]
-        found.append((rows, _table(ensemble, rows, _chosen(rows, most), [], where)))
-    return _each_once(found)
+        found[ensemble] = (rows, _table(ensemble, rows, _chosen(rows, most), [], where))
+    streams = ((stream.writer, [reader.stage for reader in stream.readers]) for stream in report.streams)
+    return _each_once(found, streams)
 
 
 def _by(items: Iterable[Keyed], key: Callable[[Keyed], str]) -> dict[str, list[Keyed]]:
@@ -103,10 +104,51 @@ def _value_column(name: str, rows: Sequence[MemberRow]) -> Column[MemberRow]:
     return column(name, lambda row: scalar_text(row.values[name]), REPORT)
 
 
-def _each_once(found: Iterable[tuple[Sequence[MemberRow], MemberTable]]) -> list[MemberTable]:
-    """The tables without those of stages that have members, and their values, because each reads one of another
-    ensemble."""
-    kept: dict[tuple[tuple[tuple[str, Scalar], ...], ...], MemberTable] = {}
-    for rows, table in found:
-        kept.setdefault(tuple(tuple(row.values.items()) for row in rows), table)
-    return list(kept.values())
+def _each_once(
+    found: Mapping[str, tuple[Sequence[MemberRow], MemberTable]], streams: Iterable[tuple[str, Iterable[str]]]
+) -> list[MemberTable]:
+    """The tables without those of ensembles whose members say the same as the members of another one that they read.
+
+    Args:
+        found: ensemble → its rows and its table.
+        streams: writer and readers of each.
+    """
+    members = {row.name: (ensemble, row) for ensemble, (rows, _) in found.items() for row in rows}
+    writers: dict[str, list[str]] = {}
+    for writer, readers in streams:
+        for reader in readers:
+            writers.setdefault(reader, []).append(writer)
+    follows: dict[str, str] = {}
+    for ensemble, (rows, _) in found.items():
+        sources = {_followed(ensemble, row, members, writers) for row in rows}
+        if len(sources) == 1 and (source := sources.pop()):
+            while source in follows:
+                source = follows[source]
+            # Of ensembles that read each other the first one has a table.
+            if source != ensemble:
+                follows[ensemble] = source
+    return [table for ensemble, (_, table) in found.items() if ensemble not in follows]
+
+
+def _followed(
+    ensemble: str,
+    row: MemberRow,
+    members: Mapping[str, tuple[str, MemberRow]],
+    writers: Mapping[str, Sequence[str]],
+) -> str:
+    """The other ensemble whose members this one reads, also through other stages, if all of these have its values and
+    its state; empty: there is none."""
+    left, seen, found = [*writers.get(row.name, ())], {row.name}, set[str]()
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        other, its = members.get(name, ("", None))
+        if its is None:
+            left += writers.get(name, ())
+        elif other != ensemble:
+            if (its.values, its.state) != (row.values, row.state):
+                return ""
+            found.add(other)
+    return found.pop() if len(found) == 1 else ""
