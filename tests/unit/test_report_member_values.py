@@ -53,7 +53,7 @@ def test_of_many_members_the_first_ones_are_shown(plan_of: Planner) -> None:
     plan = plan_of(walkers(members, ", on_failure: {do: redraw, redraws: 2}"))
     (table,) = planned_members(plan)
     assert [row[0] for row in table.table.rows] == [f"walk-{index:02}" for index in range(10)]
-    assert table.more == "… and 4 more, and 28 that may be drawn again: `--json`"
+    assert table.more == "… and 4 more, and 28 more that begin only in the place of a failed member: `--json`"
     stages = {each["name"]: each for each in json.loads(plan.to_json())["stages"]}
     for name, value in table.table.rows:
         assert str(stages[name]["member"]["values"]["n"]) == value

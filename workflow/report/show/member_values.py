@@ -50,7 +50,7 @@ def planned_members(plan: Plan) -> list[MemberTable]:
     for ensemble, its in _by(members, lambda each: each[1].ensemble).items():
         rows = [MemberRow(name, member.values) for name, member in its if not member.stands_in_for]
         again = len(its) - len(rows)
-        also = [f"{again} that may be drawn again"] if again else []
+        also = [f"{again} more that begin only in the place of a failed member"] if again else []
         found[ensemble] = (rows, _table(ensemble, rows, rows[:MOST_ROWS], also, "`--json`"))
     return _each_once(found, ((stream.writer, stream.readers) for stream in plan.streams))
 
