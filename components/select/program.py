@@ -185,7 +185,7 @@ def main() -> None:
         which = "" if not events else f", from step {first} to {newest}" if events > 1 else f", at step {first}"
         print(f"select: {plural(events, 'event')}{which}; {passed} of {plural(stream.steps, 'step')} passed on")
     if not events:
-        stage.note(none_selected(stream.steps, list(nearest.values())))
+        stage.note(none_selected(stream.steps, list(nearest.values())), no_steps="output")
 
 
 if __name__ == "__main__":

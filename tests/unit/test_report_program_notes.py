@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from tests.support.sample_run import write_sample
+from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.report.build.report_notes import program_notes
 from workflow.report.read.stage_metrics import join_attempts, read_metrics
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import StagePart
+from workflow.stage import settings
+from workflow.stage.api import notes
+from workflow.stage.stage_errors import StageError
 
 
 def say(metrics: Path, *texts: str) -> None:
@@ -24,6 +31,34 @@ def test_the_last_five_notes_of_a_stage_are_in_the_report(tmp_path: Path) -> Non
     report = compute_report(run)
     assert report.stage("saxs").notes == [f"remark {number}" for number in range(2, 7)]
     assert [each for each in report.notes if "remark" in each] == [f"saxs: remark {number}" for number in range(2, 7)]
+
+
+@pytest.mark.parametrize("explained", [False, True])
+def test_only_a_note_that_says_why_replaces_the_warning_of_a_stream_without_steps(
+    tmp_path: Path, explained: bool
+) -> None:
+    run = write_sample(tmp_path / "run", steps=0)
+    why = {"no_steps": ["atoms"]} if explained else {}
+    with (run / "stages/md/metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"kind": "note", "t": 1.0, "text": "a remark", **why}) + "\n")
+    said = compute_report(run).notes
+    assert "md: a remark" in said
+    assert ("stream atoms: md wrote no step" in said) is not explained
+
+
+def test_a_note_names_the_streams_of_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[dict[str, object]] = []
+    metrics = SimpleNamespace(write=lambda kind, **fields: said.append({"kind": kind, **fields}))
+    monkeypatch.setattr(notes, "process_metrics", lambda: metrics)
+    notes.note("by hand", no_steps="output")  # there are no ports
+    ports = {"a": "out", "b": "out", "c": "other"}
+    ends = [StreamEnd(stream, port, "write", "BP5", stream) for stream, port in ports.items()]
+    monkeypatch.setattr(settings, "current", lambda: StageSettings("s", 1, ends=ends))
+    notes.note("none", no_steps="out")
+    notes.note("a remark")
+    assert [each.get("no_steps") for each in said] == [None, ["a", "b"], None]
+    with pytest.raises(StageError, match="ouput"):
+        notes.note("none", no_steps="ouput")
 
 
 def test_a_stage_that_was_started_again_has_the_notes_of_all_attempts(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ The supervisor and the report read them. `metrics.jsonl` is only appended to; `k
 | steered | id, step, old, new (values by name), by: a change that was taken, at its step |
 | refused | id, values, by, reason: a change that was not taken |
 | steer | id, stage, values, step: a change that this stage asks for at another one |
-| note | text: a sentence for the report |
+| note | text: a sentence for the report; no_steps, where there are some: streams of which it says why they have none |
 | lost | lines: so many could not be written |
 | end | compute_s after the last stream call |
 

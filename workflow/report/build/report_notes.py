@@ -84,7 +84,7 @@ def _without_metrics(records: Records) -> list[str]:
 
 
 def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
-    """Streams that a program opened and closed without a step: seldom what was meant. Some programs say why."""
+    """Streams that a program opened and closed without a step: seldom what was meant. Some notes say why."""
     if records.state.finished is None:
         return []
     empty = [
@@ -92,7 +92,7 @@ def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
         for each in streams
         if each.steps == 0
         and records.state.stages[each.writer].status != "unneeded"
-        and not records.metrics[each.writer].notes
+        and each.name not in records.metrics[each.writer].explained
     ]
     return [f"stream {each.name}: {each.writer} wrote no step" for each in empty]
 

@@ -83,6 +83,7 @@ class StageMetrics:
     lost: int = 0  # lines that the stage could not write
     removed: dict[str, int] = field(default_factory=dict)  # stream of another run → steps that were gone already
     notes: list[str] = field(default_factory=list)  # what the program says of its run
+    explained: set[str] = field(default_factory=set)  # streams of which a note says why they have no step
     _reopened: dict[EndOfStream, int] = field(default_factory=dict)  # records before the end was opened again
 
     def of(self, stream: str, side: Side) -> list[StepRecord]:
@@ -148,6 +149,7 @@ def join_attempts(attempts: Sequence[tuple[FirstStep, StageMetrics]]) -> StageMe
         joined.lost += part.lost
         joined.removed |= part.removed
         joined.notes += part.notes
+        joined.explained |= part.explained
     for record in steps:
         _add_step(joined, record)
     return joined
@@ -190,6 +192,7 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.removed[str(record["stream"])] = int(record["steps"])
         case "note":
             metrics.notes.append(str(record["text"]))
+            metrics.explained |= {str(name) for name in record.get("no_steps", ())}
         case "lost":
             metrics.lost += int(record["lines"])
         case "end":
