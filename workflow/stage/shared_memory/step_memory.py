@@ -51,10 +51,10 @@ class PlaceInSegment(NamedTuple):
 class PinnedSegment:
     """Memory of a segment, as this process has mapped it.
 
-    A device that copies from it, or to it, pins it. That costs about as much as one copy, so it is done when half of
-    the segment has been copied: a program that takes only small variables to a device does not pin what lies beside
-    them. What is unmapped while it is pinned would be taken for pinned wherever something else is mapped there: so it
-    is unpinned before, whatever ends its use.
+    A device that copies from it, or to it, pins it. That costs about as much as one copy of all of it, so it is done
+    when it pays: when half as many bytes as it has were copied, in all steps together. A short run that takes only
+    small variables to a device does not pin what lies beside them, a long one does. What is unmapped while it is pinned
+    would be taken for pinned wherever something else is mapped there: so it is unpinned before, whatever ends its use.
     """
 
     def __init__(self, memory: mmap.mmap) -> None:
