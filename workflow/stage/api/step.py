@@ -88,9 +88,10 @@ class Step:
 
         >>> field = step.read("V", device="cuda")
 
-        Call it on all ranks: with a serial ADIOS2 rank 0 reads for all of them. Raises IndexError when the box does
-        not lie inside the variable, StageError when the step does not have it, or there is no such device, or the
-        device does not have its type, StreamFailed when the writer dies meanwhile.
+        Call it on all ranks, with a device (each its own) or without one on all of them: with a serial ADIOS2 rank 0
+        reads for all ranks. Raises IndexError when the box does not lie inside the variable, StageError when the step
+        does not have it, or there is no such device, or the device does not have its type, StreamFailed when the
+        writer dies meanwhile.
         """
         return self._read([selection(name, self.info(name).shape, start, count)], device)[0]
 
@@ -118,7 +119,8 @@ class Step:
 
         `wanted`: names; or name → (start, count), with None for the whole variable. Returns name → array, each as
         `read` returns it, and raises what `read` raises. To a `device` one variable is copied while the next one is
-        read.
+        read. With a serial ADIOS2 that is a call of all ranks for each variable, and without `device` one for all
+        variables: so ranks that differ in it would get an error, or wait for each other.
 
         >>> step.read_many(["position", "box"])
         >>> step.read_many({"position": ((first, 0), (n, 3)), "box": None})
