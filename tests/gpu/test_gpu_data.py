@@ -86,7 +86,7 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
     """
     device = find_device(gpu_programs.device_of(library))
     memory, mapped = StepMemory(count()), MappedMemory("data")
-    values, place = memory.take((500_000,), "float64")
+    values, place, own = memory.take((500_000,), "float64")
     mapped.note(os.getpid(), memory.names, [])
     view = mapped.array(os.getpid(), place, values.shape, "float64")
     segment = mapped.segment(os.getpid(), place)
@@ -101,11 +101,11 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
 
     copied(0)
     assert memory_kind(library, view) == CUDA_UNREGISTERED
-    segment.used(view.nbytes, device.pin)
+    segment.will_copy(view.nbytes, device.pin)
     assert memory_kind(library, view) == CUDA_HOST
     copied(1)
     assert device.pin(np.frombuffer(segment.memory, np.uint8)) is None
-    memory.last.used(view.nbytes, device.pin)
+    own.will_copy(view.nbytes, device.pin)
     assert memory_kind(library, values) == CUDA_HOST
     device.fetch(gpu_programs.to_device(library, np.full(500_000, 7.0)), values)
     assert view.min() == view.max() == 7.0

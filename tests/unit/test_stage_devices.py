@@ -101,16 +101,16 @@ def test_buffers_grow_and_stay(device: FakeDevice) -> None:
 def test_memory_of_a_writer_is_pinned_once_and_unpinned_before_it_is_unmapped(end: str, device: FakeDevice) -> None:
     numbers = count()
     steps = [StepMemory(numbers), StepMemory(numbers)]
-    places = [step.take((100_000,), "float64")[1] for step in steps]
+    places = [step.take((100_000,), "float64").place for step in steps]
     mapped = MappedMemory("data")
     for step in steps:
         mapped.note(os.getpid(), step.names, [])
     # So little of it: what lies beside it is not pinned.
-    mapped.segment(os.getpid(), places[0]).used(8, device.pin)
+    mapped.segment(os.getpid(), places[0]).will_copy(8, device.pin)
     assert device.log == []
     for _ in range(3):
         for place in places:
-            mapped.segment(os.getpid(), place).used(800_000, device.pin)
+            mapped.segment(os.getpid(), place).will_copy(800_000, device.pin)
     assert device.log == ["pin"] * 2
     if end == "gone":
         mapped.note(os.getpid(), [], [places[0].segment])
@@ -129,12 +129,12 @@ def test_memory_of_a_writer_is_pinned_once_and_unpinned_before_it_is_unmapped(en
 
 def test_what_an_array_of_the_user_keeps_mapped_is_unpinned_all_the_same(device: FakeDevice) -> None:
     memory = StepMemory(count())
-    values, place = memory.take((100_000,), "float64")
+    values, place, _ = memory.take((100_000,), "float64")
     values[:] = 7
     mapped = MappedMemory("data")
     mapped.note(os.getpid(), memory.names, [])
     kept = mapped.array(os.getpid(), place, (100_000,), "float64")
-    mapped.segment(os.getpid(), place).used(kept.nbytes, device.pin)
+    mapped.segment(os.getpid(), place).will_copy(kept.nbytes, device.pin)
     mapped.clear()
     assert (device.log, device.pins) == (["pin", "unpin"], {})
     memory.free()

@@ -101,7 +101,7 @@ Pin = Callable[[Array], Callable[[], None] | None]
 class SharedSegment(Protocol):
     """Memory that a writer shares with its readers, as this process has mapped it."""
 
-    def used(self, nbytes: int, pin: Pin) -> None:
+    def will_copy(self, nbytes: int, pin: Pin) -> None:
         """A device is about to copy so many bytes from it, or to it.
 
         It is pinned when that pays, once, until it is unmapped.
@@ -112,11 +112,8 @@ class SharedSegment(Protocol):
 class GivesRoom(Protocol):
     """A write engine whose memory programs may fill themselves."""
 
-    def room(self, shape: Shape, kind: str) -> Array:
-        """Memory of this step. What is put there need not be copied."""
-
-    def segment(self) -> SharedSegment:
-        """The memory in which the last room is."""
+    def room(self, shape: Shape, kind: str) -> tuple[Array, SharedSegment]:
+        """Memory of this step, as an array, and what it is a part of. What is put there need not be copied."""
 
 
 @runtime_checkable

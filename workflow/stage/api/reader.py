@@ -233,7 +233,7 @@ class Reader:
         if segment is not None:
             values = self._fetch([box._replace(shared=True)])[0]
             with self._copying():
-                segment.used(values.nbytes, staging.device.pin)
+                segment.will_copy(values.nbytes, staging.device.pin)
             return values
         with self._copying():
             room = staging.room(box.extent, kind)

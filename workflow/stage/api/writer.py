@@ -145,7 +145,7 @@ class Writer:
         self._check_inside(name)
         _, kind = to_array(name, np.empty(0, dtype))
         if isinstance(engine := self._engine, GivesRoom) and not self.is_suppressing:
-            room = engine.room(tuple(count), kind)
+            room, _ = engine.room(tuple(count), kind)
         else:
             room = fresh_array(tuple(count), kind)
         self._buffers.append((name, room, shape, start))
@@ -275,8 +275,8 @@ class Writer:
         is_there = is_sent and not self.is_suppressing and kind != "bool"
         begin = self._metrics.enter()
         if is_there and isinstance(engine := self._engine, GivesRoom):
-            room = engine.room(shape, kind)
-            engine.segment().used(room.nbytes, device.pin)
+            room, segment = engine.room(shape, kind)
+            segment.will_copy(room.nbytes, device.pin)
         else:
             room, is_there = staging.room(shape, kind), False
         device.fetch(array, room)

@@ -42,7 +42,6 @@ class SharedMemoryWriteEngine:
         self._kinds: dict[str, tuple[str, int]] = {}
         self._layout: dict[str, list[Any]] = {}
         self._rooms: dict[int, PlaceInSegment] = {}  # address of an array in the memory of this step → its place
-        self._last = PlaceInSegment(0, 0)
         self._attributes: dict[str, Any] = {}  # those that readers do not know yet
         self._sent = 0  # how many steps
         self._gone: list[int] = []  # segments that readers may forget
@@ -67,19 +66,16 @@ class SharedMemoryWriteEngine:
             return
         place = self._rooms.get(_address(values)) if block.lent else None
         if place is None:
-            np.copyto(self.room(values.shape, kind), values)
-            place = self._last
+            room, _ = self.room(values.shape, kind)
+            np.copyto(room, values)
+            place = self._rooms[_address(room)]
         blocks.append([self._rank, start, values.shape, *place])
 
-    def room(self, shape: Shape, kind: str) -> Array:
+    def room(self, shape: Shape, kind: str) -> tuple[Array, PinnedSegment]:
         """See `GivesRoom`."""
-        room, self._last = self._now.take(shape, kind)
-        self._rooms[_address(room)] = self._last
-        return room
-
-    def segment(self) -> PinnedSegment:
-        """See `GivesRoom`."""
-        return self._now.last
+        taken = self._now.take(shape, kind)
+        self._rooms[_address(taken.array)] = taken.place
+        return taken.array, taken.segment
 
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
@@ -152,10 +148,10 @@ class SharedMemoryWriteEngine:
         layout = {"ranks": [memory for memory, _ in of_all], "variables": variables, "attributes": self._attributes}
         # Sockets hold little: what may be long is in the memory, and written once for all readers.
         encoded = json.dumps(layout, separators=(",", ":")).encode()
-        room, place = self._now.take((len(encoded),), "uint8")
-        room[:] = np.frombuffer(encoded, np.uint8)
+        text = self._now.take((len(encoded),), "uint8")
+        text.array[:] = np.frombuffer(encoded, np.uint8)
         self._attributes = {}
-        at = {"pid": os.getpid(), "segment": self._now.names[-1], "at": [place.offset, len(encoded)]}
+        at = {"pid": os.getpid(), "segment": text.segment.name, "at": [text.place.offset, len(encoded)]}
         self._send_all({"step": self._sent, **at})
         sent = self._sent + 1
         self._wait_for_room(sent, self._limit or sent)

@@ -61,7 +61,7 @@ class PinnedSegment:
         self.memory = memory
         self._copied, self._asked = 0, False
 
-    def used(self, nbytes: int, pin: Pin) -> None:
+    def will_copy(self, nbytes: int, pin: Pin) -> None:
         """See `SharedSegment`."""
         self._copied += nbytes
         if self._asked or 2 * self._copied < len(self.memory):
@@ -96,6 +96,14 @@ class MemorySegment(PinnedSegment):
         os.close(self.name.fd)
 
 
+class TakenRoom(NamedTuple):
+    """Memory for an array, where it is, and the segment that it is in."""
+
+    array: Array
+    place: PlaceInSegment
+    segment: MemorySegment
+
+
 class StepMemory:
     """The memory of one step of one rank, used again for later steps: so its pages are there already."""
 
@@ -110,8 +118,8 @@ class StepMemory:
         """Its segments."""
         return [segment.name for segment in self._segments]
 
-    def take(self, shape: tuple[int, ...], kind: str) -> tuple[Array, PlaceInSegment]:
-        """Room for an array, and where it is: in the last segment."""
+    def take(self, shape: tuple[int, ...], kind: str) -> TakenRoom:
+        """Room for an array, in the last segment."""
         dtype = np.dtype(kind)
         nbytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         if not self._segments or self._used + nbytes > self._segments[-1].name.nbytes:
@@ -123,12 +131,7 @@ class StepMemory:
         self._used = -(-(offset + nbytes) // ALIGNED) * ALIGNED
         self._filled += self._used - offset
         array: Array = np.frombuffer(segment.memory, dtype, nbytes // dtype.itemsize, offset).reshape(shape)
-        return array, PlaceInSegment(segment.name.number, offset)
-
-    @property
-    def last(self) -> MemorySegment:
-        """The segment in which the array is that was taken last."""
-        return self._segments[-1]
+        return TakenRoom(array, PlaceInSegment(segment.name.number, offset), segment)
 
     def clear(self) -> list[int]:
         """Forget what is in it. Of several segments one is made: the next step needs as much.
