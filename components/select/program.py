@@ -121,10 +121,10 @@ class Nearest:
 def none_selected(steps: int, nearest: Sequence[Nearest]) -> str:
     """Why nothing was passed on, in a sentence."""
     if not steps:
-        return "the stream brought no step, so that none was selected"
+        return "the stream brought no step, and none was selected"
     wanted = " and ".join(each.wanted for each in nearest)
     texts = [each.to_text(alone=len(nearest) == 1) for each in nearest]
-    return f"no step of {steps} had {wanted}, so that none was selected; {'; '.join(texts)}"
+    return f"no step of {steps} had {wanted}, and none was selected; {'; '.join(texts)}"
 
 
 def read_values(step: stage.Step, variable: str) -> Values:

@@ -220,7 +220,7 @@ def test_a_text_means_the_library_that_is_imported(torch: Any) -> None:
     ("wanted", "says"),
     [
         ("cuda:99", "there is cuda:0"),
-        ("cpu", "only devices of type cuda are copied to; leave `device` away"),
+        ("cpu", "only devices of type cuda are copied to; leave `device` out"),
         ("gpu", "PyTorch has no such device: they are called"),
     ],
 )

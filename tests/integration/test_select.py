@@ -203,7 +203,7 @@ def test_without_an_event_the_archive_is_empty_and_the_run_complete(tmp_path: Pa
     with stage.open_reader(path=done.folder / "picked.bp") as kept:
         assert list(kept) == []
     largest = signal(25, [25]).max()
-    text = f"no step of 30 had max(V) > 1e6, so that none was selected; the largest was {largest:.4g} at step 25"
+    text = f"no step of 30 had max(V) > 1e6, and none was selected; the largest was {largest:.4g} at step 25"
     assert f"note: pick: {text}" in " ".join(done.said.split())
     assert f"pick: {text}" in done.report.notes and done.report.stage("pick").notes == [text]
     assert not [each for each in done.report.notes if "wrote no step" in each]  # said already, and why

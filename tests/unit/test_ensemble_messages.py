@@ -108,7 +108,7 @@ def test_a_drawn_value_may_be_used_in_a_file_and_by_who_reads_a_member(plan_of: 
         ("{values: [{n: 1}, {n: 2}], at_once: 2}", []),
         (
             "{values: [{n: 1}, {n: 2}], at_once: 3}",
-            ["3 at once, of 2 members: all run at the same time", "use less than 2, or remove it"],
+            ["3 at once, of 2 members: all run at the same time", "use fewer than 2, or remove it"],
         ),
         (
             "{matrix: {n: [7]}, at_once: 2}",

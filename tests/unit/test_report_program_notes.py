@@ -75,6 +75,6 @@ def test_of_many_members_the_first_ones_are_heard(tmp_path: Path) -> None:
         for number in range(1000)
     ]
     first = [f"md-{number}: nothing found" for number in range(3)]
-    assert program_notes(stages) == [*first, "997 more of members of md: `--json`"]
+    assert program_notes(stages) == [*first, "997 more notes of members of md: `--json`"]
     alone = md.model_copy(update={"name": "alone", "notes": ["a", "b", "c", "d"]})
     assert program_notes([*stages[:3], alone]) == [*first, *(f"alone: {text}" for text in "abcd")]

@@ -34,12 +34,12 @@ def said(condition: str, values: list[float], figure: str = "max(V)") -> str:
 )
 def test_how_near_the_steps_came(condition: str, values: list[float], why: str) -> None:
     count = len(values)
-    assert said(condition, values) == f"no step of {count} had max(V) {condition}, so that none was selected; {why}"
+    assert said(condition, values) == f"no step of {count} had max(V) {condition}, and none was selected; {why}"
 
 
 def test_the_number_of_a_step_is_no_value_at_a_step() -> None:
     found = said(">= 1000", [0.0, 1.0, 2.0], "step")
-    assert found == "no step of 3 had step >= 1000, so that none was selected; the largest was 2"
+    assert found == "no step of 3 had step >= 1000, and none was selected; the largest was 2"
 
 
 def test_several_conditions_that_never_held_together() -> None:
@@ -47,9 +47,9 @@ def test_several_conditions_that_never_held_together() -> None:
     for step, (high, low) in enumerate([(3.0, 1.0), (4.0, 0.5), (1.0, 0.25)]):
         both[0].look(step, high)
         both[1].look(step, low)
-    expected = "no step of 3 had max(V) > 2 and min(V) < 0, so that none was selected; "
+    expected = "no step of 3 had max(V) > 2 and min(V) < 0, and none was selected; "
     assert none_selected(3, both) == f"{expected}max(V) > 2 at 2 steps; min(V): the smallest was 0.25 at step 2"
 
 
 def test_a_stream_without_steps() -> None:
-    assert said("> 1", []) == "the stream brought no step, so that none was selected"
+    assert said("> 1", []) == "the stream brought no step, and none was selected"

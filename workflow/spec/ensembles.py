@@ -246,7 +246,7 @@ def _without_effect(
     for name, most in at_once.items():
         if most > (count := len(values[name])):
             text = f"{most} at once, of {plural(count, 'member')}: all run at the same time"
-            hint = f"use less than {count}, or remove it" if count > 1 else "remove it"
+            hint = f"use fewer than {count}, or remove it" if count > 1 else "remove it"
             at = ("stages", name, "members", "at_once")
             yield problem_at(root, at, text, hint)._replace(level="warning")
 

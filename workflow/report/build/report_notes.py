@@ -244,7 +244,7 @@ def program_notes(stages: Sequence[StagePart]) -> list[str]:
     for name, texts in said.items():
         most = MOST_OF_ENSEMBLE if name in members else len(texts)
         left_out = len(texts) - most
-        more = [f"{left_out} more of members of {name}: `--json`"] if left_out > 0 else []
+        more = [f"{plural(left_out, 'more note')} of members of {name}: `--json`"] if left_out > 0 else []
         found += [*texts[:most], *more]
     return found
 

@@ -14,7 +14,7 @@ from workflow.stage.devices import cupy_device, torch_device
 from workflow.stage.devices.device import ArrayDevice
 from workflow.stage.stage_errors import StageError
 
-# DLPack's numbers of memory that the host reads as its own: the CPU's, and such that is pinned by CUDA, or by ROCm.
+# DLPack's numbers of memory that the host reads as its own: the CPU's, and what CUDA or ROCm has pinned.
 _OF_THE_HOST = (1, 3, 11)
 _MISSING = "needs PyTorch or CuPy, and this Python has neither: install the one that fits the device"
 

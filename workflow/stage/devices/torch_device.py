@@ -101,7 +101,7 @@ def open_device(wanted: Any) -> ArrayDevice:
         text = "PyTorch has no such device: they are called 'cuda', or 'cuda:1'"
         raise StageError(f"device {str(wanted)!r}: {text}") from error
     if device.type != "cuda":
-        without = "; leave `device` away for the memory of the host" if device.type == "cpu" else ""
+        without = "; leave `device` out for the memory of the host" if device.type == "cpu" else ""
         raise StageError(f"device {str(device)!r}: only devices of type cuda are copied to{without}")
     if not torch.cuda.is_available():
         built = "" if torch.version.cuda or torch.version.hip else ", a build for CPUs only"
