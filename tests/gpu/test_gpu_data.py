@@ -95,7 +95,7 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
         values[:] = np.arange(500_000.0) + number
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            sent = device.send(view)
+            sent = device.copy_to_device(view)
         sent.wait()
         gpu_programs.check("view", gpu_programs.to_host(library, sent.array), values)
 
@@ -107,7 +107,7 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
     assert device.pin(np.frombuffer(segment.memory, np.uint8)) is None
     own.will_copy(view.nbytes, device.pin)
     assert memory_kind(library, values) == CUDA_HOST
-    device.fetch(gpu_programs.to_device(library, np.full(500_000, 7.0)), values)
+    device.copy_to_host(gpu_programs.to_device(library, np.full(500_000, 7.0)), values)
     assert view.min() == view.max() == 7.0
     kernel = gpu_programs.to_device(library, np.ones(1000)) * 3.0
     assert float(kernel.sum()) == 3000.0

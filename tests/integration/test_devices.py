@@ -89,12 +89,12 @@ with stage.open_writer("data") as out:
                 assert len(device.memory) == 1
 assert device.pins == {}, "something stays pinned"
 said = {each: device.log.count(each) for each in set(device.log)}
-slowly = said.get("fetch slowly", 0)
-assert said.get("fetch", 0) + slowly == 81, said
+slowly = said.get("copy to host slowly", 0)
+assert said.get("copy to host", 0) + slowly == 81, said
 if device.can_pin:
     assert 4 <= said["pin"] <= 36 and said["pin"] == said["unpin"] and slowly <= 48, said
 else:
-    assert "pin" not in said and said["fetch"] == 1, said
+    assert "pin" not in said and said["copy to host"] == 1, said
 assert not {"pin twice", "unpin too late"} & {*said}, said
 print("right")
 """
@@ -127,12 +127,12 @@ for array, wanted in kept:  # what was there is overwritten since
     np.testing.assert_array_equal(array.values, wanted)
 assert device.pins == {}, "something stays pinned"
 said = {each: device.log.count(each) for each in set(device.log)}
-slowly = said.get("send slowly", 0)
-assert said.get("send", 0) + slowly == 3 * (last + 1) + 2, said
+slowly = said.get("copy to device slowly", 0)
+assert said.get("copy to device", 0) + slowly == 3 * (last + 1) + 2, said
 if device.can_pin:
     assert 4 <= said["pin"] <= 36 and said["pin"] == said["unpin"] and slowly <= said["pin"], said
 else:
-    assert "pin" not in said and said["send"] == 1, said
+    assert "pin" not in said and said["copy to device"] == 1, said
 assert not {"pin twice", "unpin too late"} & {*said}, said
 print("right")
 """

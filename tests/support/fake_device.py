@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow.stage.devices.device import ArrayDevice, Sent
+from workflow.stage.devices.device import ArrayDevice, DeviceCopy
 from workflow.stage.devices.find_device import LIBRARIES, DeviceLibrary
 
 EXTERNAL = 12  # DLPack's number of a device of another kind
@@ -73,38 +73,37 @@ class FakeDevice:
 
         return unpin
 
-    def make_way(self) -> None:
-        self.log.append("make way")
+    def synchronize_before_copy(self) -> None:
+        self.log.append("synchronize before copy")
 
-    def send(self, values: NDArray[Any]) -> Sent:
+    def copy_to_device(self, values: NDArray[Any]) -> DeviceCopy:
         is_fast = self._is_pinned(values)
         if values.dtype == np.uint16:
             raise TypeError("there is no uint16 here")
         array = np.empty_like(values)
         array.reshape(-1).view(np.uint8)[:] = GARBAGE
-        self.log.append("send" if is_fast else "send slowly")
+        self.log.append("copy to device" if is_fast else "copy to device slowly")
 
         def arrive() -> None:
             time.sleep(COPY_S)
             array[...] = values
             self.log.append("arrived")
 
-        return Sent(FakeArray(self, array), arrive)
+        return DeviceCopy(FakeArray(self, array), arrive)
 
     def describe(self, array: FakeArray) -> tuple[tuple[int, ...], str]:
         if array.values.dtype == np.float16:
             raise TypeError("type float16 cannot be streamed")
         return array.values.shape, array.values.dtype.name
 
-    def settle(self, array: FakeArray) -> None:
-        del array
-        self.log.append("settle")
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
 
-    def fetch(self, array: FakeArray, room: NDArray[Any]) -> None:
+    def copy_to_host(self, array: FakeArray, room: NDArray[Any]) -> None:
         is_fast = self._is_pinned(room)
         time.sleep(COPY_S)
         room[...] = array.values
-        self.log.append("fetch" if is_fast else "fetch slowly")
+        self.log.append("copy to host" if is_fast else "copy to host slowly")
 
     def _is_pinned(self, values: NDArray[Any]) -> bool:
         """Else it is in memory that a writer shares. Raises RuntimeError for any other memory."""

@@ -71,7 +71,17 @@ def test_one_array_is_copied_while_the_next_one_is_read(device: FakeDevice, tmp_
         found = step.read_many([*wanted], device=device)
         for name, values in wanted.items():
             np.testing.assert_array_equal(found[name].values, values + step.index)
-    once = ["pinned", "make way", "send", "pinned", "send", "arrived", "send", "arrived", "arrived"]
+    once = [
+        "pinned",
+        "synchronize before copy",
+        "copy to device",
+        "pinned",
+        "copy to device",
+        "arrived",
+        "copy to device",
+        "arrived",
+        "arrived",
+    ]
     # The third one needs the first buffer: its copy is waited for before it is read, and no other one.
     assert device.log == [*once, *(each for each in once if each != "pinned")]
     assert [each.nbytes for each in device.memory] == [800_000, 800_000]
@@ -90,8 +100,8 @@ def test_buffers_grow_and_stay(device: FakeDevice) -> None:
         room = staging.room((number,), "float64")
         room[...] = number
         assert room.shape == (number,)
-        array = staging.send(room)
-        staging.arrive()
+        array = staging.copy_to_device(room)
+        staging.synchronize()
         assert array.values[-1] == number
         sizes.append([each.nbytes for each in device.memory])
     assert sizes[-1] == [1 << 16, 1 << 16, 800_000, 160_000]
@@ -173,7 +183,7 @@ def test_arrays_of_a_device_are_written(suffix: str, device: FakeDevice, tmp_pat
                 out.write("truth", FakeArray(device, np.array([True, False])))
                 out.write("time", FakeArray(device, np.asarray(0.5)))
     assert device.log.count("pinned") == 2
-    assert [each for each in device.log if each != "pinned"][:4] == ["settle", "fetch"] * 2
+    assert [each for each in device.log if each != "pinned"][:4] == ["synchronize", "copy to host"] * 2
     for step in steps_of(tmp_path / f"data.{suffix}"):
         for number, each in enumerate(values):
             np.testing.assert_array_equal(step.read(f"x{number}"), each * (step.index + 1))
@@ -200,7 +210,7 @@ def test_what_is_derived_from_an_array_is_one_of_its_library(device: FakeDevice)
         pass
 
     OfAUser.__module__ = "model"
-    assert finding.device_of(OfAUser(device, np.zeros(3)))[0] is device
+    assert finding.find_array_device(OfAUser(device, np.zeros(3)))[0] is device
 
 
 class Elsewhere:

@@ -213,10 +213,10 @@ class Reader:
                     raise StageError(f"stream {self.name}: {box.name} is {what}: it cannot be copied to a device")
                 values = self._on_host(box, info.type, staging)
                 if not found:
-                    staging.device.make_way()
+                    staging.device.synchronize_before_copy()
                 with self._copying():
                     try:
-                        found.append(staging.send(values))
+                        found.append(staging.copy_to_device(values))
                     except TypeError as error:
                         text = f"{staging.device.name} cannot have {box.name}: {error}"
                         raise StageError(
@@ -224,7 +224,7 @@ class Reader:
                         ) from error
         finally:
             with self._copying():
-                staging.arrive()
+                staging.synchronize()
         return found
 
     def _on_host(self, box: Selection, kind: str, staging: Staging) -> Array:

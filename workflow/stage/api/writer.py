@@ -258,11 +258,11 @@ class Writer:
 
         Else it is in pinned memory that the next array but one is copied to.
         """
-        from workflow.stage.devices.find_device import device_of
+        from workflow.stage.devices.find_device import find_array_device
         from workflow.stage.devices.staging import Staging
 
         try:
-            device, array = device_of(value)
+            device, array = find_array_device(value)
             shape, kind = device.describe(array)
         except (StageError, TypeError) as error:
             raise type(error)(f"stream {self.name}: {name}: {error}") from error
@@ -270,7 +270,7 @@ class Writer:
         if staging is None:
             staging = Staging(device)
             self._stagings.append(staging)
-        device.settle(array)  # which counts as computing
+        device.synchronize()  # which counts as computing
         # Truth values are sent as another type.
         is_there = is_sent and not self.is_suppressing and kind != "bool"
         begin = self._metrics.enter()
@@ -279,7 +279,7 @@ class Writer:
             segment.will_copy(room.nbytes, device.pin)
         else:
             room, is_there = staging.room(shape, kind), False
-        device.fetch(array, room)
+        device.copy_to_host(array, room)
         self._device_s += self._metrics.leave() - begin
         return room, is_there
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import ArrayDevice, Sent, pin_flags
+from workflow.stage.devices.device import ArrayDevice, DeviceCopy, pin_flags
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -41,29 +41,28 @@ class CupyDevice:
             return lambda: runtime.hostUnregister(address)
         return None
 
-    def make_way(self) -> None:
+    def synchronize_before_copy(self) -> None:
         """See `ArrayDevice`."""
-        self.settle(None)
+        self.synchronize()
 
-    def send(self, values: Array) -> Sent:
+    def copy_to_device(self, values: Array) -> DeviceCopy:
         """See `ArrayDevice`."""
         with self._cupy.cuda.Device(self._index):
             stream = self._cupy.cuda.get_current_stream()
             target = self._cupy.empty(values.shape, values.dtype)
             target.set(values, stream=stream)
-            return Sent(target, stream.record().synchronize)
+            return DeviceCopy(target, stream.record().synchronize)
 
     def describe(self, array: Any) -> tuple[Shape, str]:
         """See `ArrayDevice`."""
         return array.shape, array.dtype.name
 
-    def settle(self, array: Any) -> None:
+    def synchronize(self) -> None:
         """See `ArrayDevice`."""
-        del array
         with self._cupy.cuda.Device(self._index):
             self._cupy.cuda.get_current_stream().synchronize()
 
-    def fetch(self, array: Any, room: Array) -> None:
+    def copy_to_host(self, array: Any, room: Array) -> None:
         """See `ArrayDevice`."""
         with self._cupy.cuda.Device(self._index):
             stream = self._cupy.cuda.get_current_stream()

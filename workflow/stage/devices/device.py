@@ -24,7 +24,7 @@ def pin_flags(memory: Array) -> tuple[int, ...]:
     return (0,) if memory.flags.writeable else (8, 0)
 
 
-class Sent(NamedTuple):
+class DeviceCopy(NamedTuple):
     """A copy to a device that may be under way: the new array there, and what returns when it has arrived."""
 
     array: Any
@@ -48,10 +48,10 @@ class ArrayDevice(Protocol):
         Returns what undoes that, which must be called before the memory is unmapped; None where it cannot be done.
         """
 
-    def make_way(self) -> None:
+    def synchronize_before_copy(self) -> None:
         """Wait for the kernels that a copy to the device would wait for."""
 
-    def send(self, values: Array) -> Sent:
+    def copy_to_device(self, values: Array) -> DeviceCopy:
         """Begin to copy a contiguous array to a new array of the device; best from pinned memory. It may be read-only.
 
         `values` must not change before the copy has arrived. Then the array may be used in any order of the device.
@@ -61,8 +61,8 @@ class ArrayDevice(Protocol):
     def describe(self, array: Any) -> tuple[Shape, str]:
         """Shape, and NumPy's name of the type, of an array of this device. Raises TypeError where NumPy has none."""
 
-    def settle(self, array: Any) -> None:
-        """Wait until what computes this array has been done."""
+    def synchronize(self) -> None:
+        """Wait for the kernels that are queued: what computes the arrays that are to be copied."""
 
-    def fetch(self, array: Any, room: Array) -> None:
+    def copy_to_host(self, array: Any, room: Array) -> None:
         """Copy an array of this device to memory, best pinned, of its shape and type; return when it is there."""

@@ -57,7 +57,7 @@ def is_on_device(value: Any) -> bool:
     return ask is not None and hasattr(value, "__dlpack__") and int(ask()[0]) not in _OF_THE_HOST
 
 
-def device_of(value: Any) -> tuple[ArrayDevice, Any]:
+def find_array_device(value: Any) -> tuple[ArrayDevice, Any]:
     """The device of such an array, and the array as one of the library that drives it.
 
     Raises StageError where no library here knows it.

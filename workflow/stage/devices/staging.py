@@ -36,16 +36,16 @@ class Staging:
             self._memory[self._now] = self.device.pinned(max(nbytes, _LEAST))
         return self._memory[self._now][:nbytes].view(dtype).reshape(shape)
 
-    def send(self, values: Array) -> Any:
+    def copy_to_device(self, values: Array) -> Any:
         """Begin to copy what is in the newest room, or elsewhere in memory that stays, to a new array of the device.
 
-        `arrive` before it is used.
+        `synchronize` before it is used.
         """
-        sent = self.device.send(values)
-        self._waits[self._now].append(sent.wait)
-        return sent.array
+        copy = self.device.copy_to_device(values)
+        self._waits[self._now].append(copy.wait)
+        return copy.array
 
-    def arrive(self) -> None:
+    def synchronize(self) -> None:
         """Wait until all copies have arrived."""
         self._wait(0)
         self._wait(1)

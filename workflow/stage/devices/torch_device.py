@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workflow.distribution.boxes import Shape
-from workflow.stage.devices.device import ArrayDevice, Sent, pin_flags
+from workflow.stage.devices.device import ArrayDevice, DeviceCopy, pin_flags
 from workflow.stage.stage_errors import StageError
 from workflow.stage.variables import Array
 
@@ -46,10 +46,10 @@ class TorchDevice:
                     self._torch.ones(1, device=self._device)
         return None
 
-    def make_way(self) -> None:
+    def synchronize_before_copy(self) -> None:
         """See `ArrayDevice`. Copies overtake kernels."""
 
-    def send(self, values: Array) -> Sent:
+    def copy_to_device(self, values: Array) -> DeviceCopy:
         """See `ArrayDevice`."""
         source = self._torch.from_numpy(_changeable(values))
         with self._cuda.stream(self._stream):
@@ -57,7 +57,7 @@ class TorchDevice:
             target.copy_(source, non_blocking=True)
             arrived = self._stream.record_event()
         target.record_stream(self._cuda.current_stream(self._device))
-        return Sent(target, arrived.synchronize)
+        return DeviceCopy(target, arrived.synchronize)
 
     def describe(self, array: Any) -> tuple[Shape, str]:
         """See `ArrayDevice`."""
@@ -67,12 +67,11 @@ class TorchDevice:
             raise TypeError(f"type {array.dtype} cannot be streamed; convert it first, e.g. `.float()`") from None
         return tuple(array.shape), kind
 
-    def settle(self, array: Any) -> None:
+    def synchronize(self) -> None:
         """See `ArrayDevice`."""
-        del array
         self._cuda.current_stream(self._device).synchronize()
 
-    def fetch(self, array: Any, room: Array) -> None:
+    def copy_to_host(self, array: Any, room: Array) -> None:
         """See `ArrayDevice`."""
         with self._cuda.device(self._device):
             self._torch.from_numpy(room).copy_(array.detach(), non_blocking=True)
