@@ -67,6 +67,25 @@ def test_a_study_measures_the_engine_that_its_trials_name(study: str) -> None:
     assert {"SST", "BP5"} <= found
 
 
+@pytest.mark.parametrize("when", ["", ', when: {stream: field, step: "> 0"}'])
+@pytest.mark.parametrize("collect", ["any", "all", "each", "{groups: 1}", "neighbour"])
+def test_the_streams_of_members_are_of_the_engine_that_is_varied(collect: str, when: str, tmp_path: Path) -> None:
+    """Only `via` is: how the streams are collected is in the file."""
+    members = ", members: 2" if collect == "neighbour" else ""
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: members\noversubscribe: true\n"
+        "stages:\n  sim: {component: gray_scott, members: 2, with: {size: [8]}}\n"
+        f"  sink: {{component: 'null'{members}{when}}}\n"
+        f"streams:\n  field: {{from: sim, to: sink, collect: {collect}}}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix: {streams.field.via: [sst, shm, bp5]}\n"
+    )
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    assert [{each.engine for each in trial.plan.streams} for trial in planned.ready] == [{"SST"}, {"SHM"}, {"BP5"}]
+    assert any("-when" in each.name for each in planned.ready[0].plan.streams) == bool(when)
+
+
 def test_a_component_that_is_wrong_spoils_its_own_trial_only(tmp_path: Path) -> None:
     (tmp_path / "wrong").mkdir()
     (tmp_path / "wrong/component.yaml").write_text("component: wrong\n")

@@ -151,6 +151,14 @@ def test_via_from_a_parameter_is_an_engine_by_name(plan_of: Planner) -> None:
     assert engine(plan_of(text, sets=("params.way=sst",))) == "SST"
 
 
+def test_how_members_are_collected_does_not_name_their_engine(plan_of: Planner) -> None:
+    text = CHAIN.replace("component: walker}", "component: walker, members: 2}")
+    text = text.replace("to: count}", "to: count, via: sst, collect: all}")
+    assert {stream.engine for stream in plan_of(text, sets=("streams.positions.collect=any",)).streams} == {"SHM"}
+    named = plan_of(text, sets=("streams.positions.via=sst",))
+    assert [engine(named, each) for each in ("positions-0", "positions-1", "positions")] == ["SST"] * 3
+
+
 def test_trials_of_a_campaign_are_of_the_engine_that_they_name(plan_of: Planner) -> None:
     plan_of.load()
     file = plan_of.folder / "pipeline.yaml"

@@ -426,8 +426,10 @@ class _Expansion:
         node: Node,
         asked: KeyPath,
         member: MemberName | None = None,
+        alike: Collection[str] = (),
     ) -> None:
-        """Add a stage or a stream that follows from the key `asked`. `member`: the one that it belongs to."""
+        """Add a stage or a stream that follows from the key `asked`. `member`: the one that it belongs to; `alike`: the
+        keys that it has from the stream that was written, and that are as strong as there."""
         is_written = asked == (part, name)
         if name in self._new[part] or (not is_written and name in section(self._root, part)):
             text = f"there is already a {part.removesuffix('s')} `{name}`, and wf would add one of that name"
@@ -438,6 +440,9 @@ class _Expansion:
             is_member = asked[-1] == "members"
             key = key_text(asked[:-1] if is_member else asked)
             self._expanded.keys[f"{part}.{name}"] = WrittenKey(key, below=is_member, member=member)
+            for each in alike:
+                written = key_text((*asked[:-1], each))
+                self._expanded.keys[f"{part}.{name}.{each}"] = WrittenKey(written, member=member)
 
     def _places(self, ensemble: str, index: int) -> list[MemberPlace]:
         """Those that may run in the place of a member, itself first."""
@@ -530,6 +535,7 @@ class _Expansion:
             return
         count = len(self._values[writer])
         asked: KeyPath = ("streams", name, "collect")
+        alike = own.value.keys() - {"from", "to"}
         if _is_paired(how):
             for index in range(count):
                 reader = (index + _distance(how)) % count
@@ -537,7 +543,7 @@ class _Expansion:
                 place = MemberPlace(index, 0, count)
                 named = own.with_child("from", self._writer(stream, place, name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
-                self._add("streams", place.name(name), named, asked, place.member(writer))
+                self._add("streams", place.name(name), named, asked, place.member(writer), alike)
             return
         groups = [(name, list(range(count)))]
         if isinstance(how, int):
@@ -548,7 +554,7 @@ class _Expansion:
             if isinstance(how, int):
                 to = self._made([self._reader(end, group, name) for end in reading_ends(stream)], asked)
             node = own.with_child("from", self._made(f"{merge_name(merged)}.{_OUTPUT}", asked)).with_child("to", to)
-            self._add("streams", merged, node, ("streams", name) if merged == name else asked)
+            self._add("streams", merged, node, ("streams", name) if merged == name else asked, alike=alike)
 
     def _add_merge(self, name: str, stream: Node, merged: str, members: Sequence[int]) -> None:
         """The streams of these members, and the stage that merges them."""
@@ -561,7 +567,7 @@ class _Expansion:
         places = [place for index in members for place in self._places(writer, index)]
         for each in places:
             own = made._replace(value={**made.value, "from": self._writer(stream, each, name), **alike})
-            self._add("streams", each.name(name), own, asked, each.member(writer))
+            self._add("streams", each.name(name), own, asked, each.member(writer), alike)
         # It waits most of the time.
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
         parameters = {"together": how == "all", "members": [each.number for each in places]}
