@@ -111,13 +111,18 @@ def staged(mb: int, via: str, write: str, read: str) -> Times:
     argv = [json.dumps([streams.PYTHON, __file__, role, str(mb), via]) for role in (write, read)]
     measured_at = "take" if read == "read" else "make"
     with streams.folder() as folder:
-        (Path(folder) / "pipeline.yaml").write_text(PIPELINE % (argv[0], env, argv[1], env, via))
+        pipeline = PIPELINE % (argv[0], env, argv[1], env, via)
+        (Path(folder) / "pipeline.yaml").write_text(pipeline)
         command = [streams.PYTHON, "-m", "workflow.cli", "run", "pipeline.yaml", "-q", "--run-dir", "run"]
+        command += streams.by_name(pipeline)
         done = subprocess.run(
             command, cwd=folder, env=with_root(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{write}, {read}, {mb} MB by {via}: {done.stdout}{done.stderr}")
+        (stream,) = json.loads((Path(folder) / "run/report.json").read_text())["streams"]
+        if stream["engine"].lower() != via:
+            raise RuntimeError(f"{write}, {read}, {mb} MB by {via}: the engine was {stream['engine']}")
         stage_dir = Path(folder) / "run/stages" / measured_at
         times: Times = streams.result_in((stage_dir / "stdout.log").read_text())
         copies = [step.device_s for step in read_metrics(stage_dir / "metrics.jsonl").steps if step.device_s]

@@ -62,6 +62,7 @@ with stage.open_reader("sum") as sums:
         if sys.argv[1] == "step" and step.index == 2:
             raise SystemExit("no licence")
 """
+ENGINES = {"sst, transport: tcp": "SST", "shm": "SHM"}
 THEN_IGNORE = "{do: restart, times: 1, backoff: 0.1 s, then: ignore}"
 
 
@@ -72,11 +73,13 @@ def go(folder: Path, via: str, looks: str, *, name: str = "run", keeps: bool = T
         steps=STEPS, folder=folder, via=via, looks=looks, fails="never" if looks == "never" else "fails", rule=rule,
         keep=KEEP if keeps else "", readers="[keep, look]" if keeps else "look",
     )  # fmt: skip
-    return run(folder, text, name=name)
+    done = run(folder, text, name=name)
+    assert {done.report.stream(each).engine for each in ("field", "sum")} == {ENGINES[via]}
+    return done
 
 
 @pytest.mark.parametrize("looks", ["start", "step"])
-@pytest.mark.parametrize("via", ["sst", "shm"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_the_others_of_the_unit_are_started_again(via: str, looks: str, tmp_path: Path) -> None:
     done = go(tmp_path, via, looks)
     assert done.code == 0, done.said
@@ -90,7 +93,7 @@ def test_the_others_of_the_unit_are_started_again(via: str, looks: str, tmp_path
     assert [done.report.stream(name).steps for name in ("field", "sum")] == [STEPS, STEPS]
 
 
-@pytest.mark.parametrize("via", ["sst", "shm"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_a_writer_whose_only_reader_is_ignored_goes_on_without_one(via: str, tmp_path: Path) -> None:
     done = go(tmp_path, via, "start", keeps=False)
     assert done.code == 0, done.said
@@ -99,7 +102,7 @@ def test_a_writer_whose_only_reader_is_ignored_goes_on_without_one(via: str, tmp
     assert done.report.stream("sum").steps == STEPS
 
 
-@pytest.mark.parametrize("via", ["sst", "shm"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_a_reader_that_was_started_again_and_is_ignored_then_is_left_out_too(via: str, tmp_path: Path) -> None:
     """The first two failures are those of `look`, which take the others along; the third is that of `work`."""
     done = go(tmp_path, via, "step", rule=THEN_IGNORE)

@@ -30,6 +30,7 @@ stages:
 streams:
   data: {from: make, to: take, via: VIA}
 """
+ENGINES = {"sst, transport: tcp": "SST", "shm": "SHM", "bp5": "BP5"}
 # Some machines have the driver's libraries there; `run` leaves it away. JAX would take most of the GPU's memory.
 ENV = {key: value for key, value in os.environ.items() if key == "LD_LIBRARY_PATH"}
 ENV |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -40,7 +41,7 @@ def pipeline(library: str, via: str, write: str, read: str) -> str:
     return text.replace("WRITE", write).replace("READ", read).replace("VIA", via).replace("ENV", json.dumps(ENV))
 
 
-@pytest.mark.parametrize("via", ["sst", "shm", "bp5"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_what_is_read_to_the_gpu_is_what_was_written(via: str, library: str, tmp_path: Path) -> None:
     done = run(tmp_path, pipeline(library, via, "write", "read-device"))
     assert done.code == 0, done.said
@@ -48,18 +49,20 @@ def test_what_is_read_to_the_gpu_is_what_was_written(via: str, library: str, tmp
     take = next(each for each in done.report.stages if each.name == "take")
     (stream,) = done.report.streams
     (reader,) = stream.readers
+    assert stream.engine == ENGINES[via]
     assert take.device_s and reader.device_s == take.device_s
     assert reader.device_times is not None
     assert stream.device_s is None
 
 
-@pytest.mark.parametrize("via", ["sst", "shm", "bp5"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_what_is_written_from_the_gpu_arrives(via: str, library: str, tmp_path: Path) -> None:
     done = run(tmp_path, pipeline(library, via, "write-device", "read-written"))
     assert done.code == 0, done.said
     assert done.printed("take") == ["right"]
     make = next(each for each in done.report.stages if each.name == "make")
     (stream,) = done.report.streams
+    assert stream.engine == ENGINES[via]
     assert make.device_s and stream.device_s == make.device_s
     said = subprocess.run(
         [sys.executable, "-m", "workflow.cli", "report", str(done.folder)],

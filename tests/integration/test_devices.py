@@ -14,6 +14,8 @@ from tests.support.pipelines import ROOT, Done, run
 from workflow.report.read.run_records import read_records
 
 STEPS, ROWS = 5, 6
+SST = "sst, transport: tcp"
+ENGINES = {SST: "SST", "shm": "SHM", "bp5": "BP5"}
 PIPELINE = """
 stages:
   make: {command: ["${{ wf.python }}", "FOLDER/make.py", "STEPS", "ROWS"], ranks: WRITERS, writes: {data: {}}}
@@ -153,12 +155,13 @@ def run_pair(
 
 
 @pytest.mark.parametrize(("writers", "readers"), [(1, 1), (2, 2)])
-@pytest.mark.parametrize("via", ["sst", "shm", "bp5"])
+@pytest.mark.parametrize("via", ENGINES)
 def test_the_data_and_the_time(via: str, writers: int, readers: int, tmp_path: Path) -> None:
     report = run_pair(tmp_path, via, writers, readers).report
     make, take = report.stages
     (stream,) = report.streams
     (reader,) = stream.readers
+    assert stream.engine == ENGINES[via]
     # The fake device takes so long for each copy, and copies no two of them at a time.
     assert make.device_s is not None and make.device_s >= STEPS * 2 * COPY_S
     assert take.device_s is not None and take.device_s >= STEPS * 3 * COPY_S
@@ -190,8 +193,9 @@ def test_shared_memory_is_copied_from_where_it_is(pins: str, last: int, tmp_path
 
 
 def test_the_ranks_are_compared(mpi_python: str, tmp_path: Path) -> None:
-    report = run_pair(tmp_path, "sst", 2, 2, python=mpi_python).report
+    report = run_pair(tmp_path, SST, 2, 2, python=mpi_python).report
     (stream,) = report.streams
+    assert stream.engine == "SST"
     for spread in (stream.device_ranks, stream.readers[0].device_ranks):
         assert spread is not None and spread.median >= STEPS * 2 * COPY_S
 

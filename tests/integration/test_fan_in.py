@@ -17,6 +17,7 @@ def program(role: str, *words: object) -> str:
     return "command: " + START + ", ".join(map(str, (role, *words))) + "]"
 
 
+SST = "sst, transport: tcp"
 TWO_WRITERS = f"""
 stages:
   left: {{{program("one", "%d")}, writes: {{x: {{}}}}}}
@@ -30,7 +31,8 @@ X, Y = "x: {from: left, to: both, via: %s}", "y: {from: right, to: both, via: %s
 
 
 @pytest.mark.parametrize(
-    ("via", "turned"), [("sst", False), ("sst", True), ("bp5, coupling: live", True), ("bp5", False)]
+    ("via", "turned"),
+    [(SST, False), (SST, True), ("sst", False), ("sst", True), ("bp5, coupling: live", True), ("bp5", False)],
 )
 def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
     streams = [X % via, Y % via]
@@ -39,6 +41,7 @@ def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
     done = run(tmp_path, TWO_WRITERS % (STEPS, STEPS, *streams))
     assert done.code == 0, done.said
     assert done.printed("both") == [f"{step} {step}" for step in range(STEPS)]
+    assert via != SST or {stream.engine for stream in done.report.streams} == {"SST"}
 
 
 @pytest.mark.parametrize("back", [(), ("back",)])
@@ -73,19 +76,21 @@ def test_one_stream_ends_before_the_other(tmp_path: Path) -> None:
     assert done.report.run.stage == "both"
 
 
+@pytest.mark.parametrize(("way", "engine"), [("tcp", "SST"), ("shm", "SHM")])
 @pytest.mark.parametrize("orders", [("in", "in"), ("out", "in")])
-def test_two_stages_that_read_each_other(orders: tuple[str, str], tmp_path: Path) -> None:
-    """A cycle of SST streams, with either stream opened first by each program."""
+def test_two_stages_that_read_each_other(orders: tuple[str, str], way: str, engine: str, tmp_path: Path) -> None:
+    """A cycle of live streams, with either stream opened first by each program."""
     stages = f"""
 stages:
   fluid: {{{program("couple", orders[0])}, writes: {{mine: {{}}}}, reads: {{yours: {{}}}}}}
   solid: {{{program("couple", orders[1])}, writes: {{mine: {{}}}}, reads: {{yours: {{}}}}}}
 streams:
-  force: {{from: fluid.mine, to: solid.yours}}
-  shape: {{from: solid.mine, to: fluid.yours}}
+  force: {{from: fluid.mine, to: solid.yours, transport: {way}}}
+  shape: {{from: solid.mine, to: fluid.yours, transport: {way}}}
 """
     done = run(tmp_path, stages)
     assert done.code == 0, done.said
+    assert {stream.engine for stream in done.report.streams} == {engine}
     # The programs begin with 1 and 3; at each step both take the mean and add 0, 1, 2, …
     begin = sum(1.0 if order == "in" else 3.0 for order in orders) / 2
     assert done.printed("fluid") == done.printed("solid") == [str(begin + sum(range(STEPS)))]
