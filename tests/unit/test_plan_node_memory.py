@@ -117,6 +117,18 @@ def test_memory_that_is_closed_keeps_sst(plan_of: Planner) -> None:
     assert reason(plan).endswith(told)
 
 
+@pytest.mark.parametrize(("asked", "instead"), [("transport", "`transport: auto`"), ("via", "`via: sst`")])
+def test_memory_that_is_closed_is_refused_where_it_is_asked_for(asked: str, instead: str, plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"peer_memory": False, "seen": {"peer_memory": "process_vm_readv: not permitted"}})
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=(f"streams.positions.{asked}=shm",), site=site)
+    (problem,) = caught.value.problems
+    assert problem.key == f"streams.positions.{asked}"
+    told = "SHM cannot be opened: processes may not read each other's memory here (process_vm_readv: not permitted)"
+    assert problem.message == told
+    assert problem.hint == f"use {instead}, or `peer_memory: true` in the site's file when its compute nodes differ"
+
+
 def test_parameters_of_other_engines_change_nothing(plan_of: Planner) -> None:
     assert engine(plan_of(sets=("streams.positions.parameters.BufferChunkSize=16 MB",))) == "SHM"
 

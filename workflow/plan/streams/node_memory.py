@@ -136,6 +136,7 @@ def check_shared(
     stream: JoinedStream,
     stages: Mapping[str, DeclaredStage],
     placements: Mapping[str, Placement],
+    site: Site,
     problems: Problems,
 ) -> None:
     """Refuses an engine of common memory where there is none, and for programs that do not know it."""
@@ -150,3 +151,6 @@ def check_shared(
         where = [f"{name} is on {nodes_text(placements[name].nodes)}" for name in names]
         hint = f"put them on one node (`place: {{share: {names[0]}}}`), or use {instead}"
         problems.add(key, f"{engine} joins stages on one node, and {listing(where)}", hint)
+    elif not site.peer_memory:
+        hint = f"use {instead}, or `peer_memory: true` in the site's file when its compute nodes differ"
+        problems.add(key, f"{engine} cannot be opened: {closed_memory(site)}", hint)

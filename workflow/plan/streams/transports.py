@@ -65,7 +65,7 @@ def choose_transport(
     name, interface = stream.name, stream.spec.interface
     one_node = share_one_node(placements[port.stage] for port in stream.ports)
     if stream.engine.traits.one_node:
-        check_shared(stream, stages, placements, notes.problems)
+        check_shared(stream, stages, placements, site, notes.problems)
     if not stream.engine.traits.over_network:
         _note_elsewhere(stream, notes)
         return None
