@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.planner import CHAIN, SITE, Planner
@@ -15,6 +17,7 @@ from workflow.report.show.plan_tables import plan_stream_table, transport_table,
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
 from workflow.spec.overlay import Setting
+from workflow.spec.shipped import SHIPPED
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
@@ -131,6 +134,29 @@ def test_memory_that_is_closed_is_refused_where_it_is_asked_for(asked: str, inst
 
 def test_parameters_of_other_engines_change_nothing(plan_of: Planner) -> None:
     assert engine(plan_of(sets=("streams.positions.parameters.BufferChunkSize=16 MB",))) == "SHM"
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [("DataTransport: WAN, StatsLevel: 1", "DataTransport"), ("StatsLevel: 1", "StatsLevel"), ("", "")],
+)
+def test_a_preset_of_the_users_own_keeps_sst(
+    write: str, expected: str, plan_of: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "engines").mkdir()
+    shipped = (SHIPPED / "configs/engines/sst.yaml").read_text()
+    (tmp_path / "engines/sst.yaml").write_text(f"{shipped}\nwrite: {{{write}}}\n")
+    monkeypatch.setenv("WF_CONFIGS", str(tmp_path))
+    plan = plan_of()
+    if not expected:
+        assert engine(plan) == "SHM", "it differs in nothing"
+        return
+    assert engine(plan) == "SST" and plan.stream("positions").transport == "tcp"
+    if expected != "DataTransport":  # a transport that it names is said as for any preset
+        told = f"; no shared memory: the preset `sst` is one of your own, and differs in `{expected}`"
+        assert reason(plan).endswith(told)
+    parameters = plan.stage("walk").end("positions", "write").parameters
+    assert parameters["StatsLevel"] == "1" and parameters["DataTransport"] == "WAN"
 
 
 @pytest.mark.parametrize("asked", ["tcp", "ucx", "rdma"])

@@ -6,10 +6,11 @@ from contextlib import suppress
 
 from workflow.errors import Problem, SpecError, WfError
 from workflow.spec.models.engine import Engine
-from workflow.spec.shipped import find_config, known_configs, read_config
+from workflow.spec.shipped import SHIPPED, find_config, known_configs, read_config
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.parse import read_yaml
 
 
 def known_engines() -> list[str]:
@@ -31,6 +32,18 @@ def load_engine(via: str) -> Engine:
     if engine is None or problems:
         raise SpecError(problems)
     return engine
+
+
+def changed_settings(via: str, engine: Engine) -> list[str]:
+    """The parameters that a preset of the user's own sets otherwise than the shipped one of that name."""
+    file = SHIPPED / "configs/engines" / f"{via}.yaml"
+    if find_config("engines", via) == file:
+        return []
+    shipped, _ = validated(Engine, read_yaml(file)[0])
+    if shipped is None:  # wf's own file
+        return []
+    sides = (engine.write, shipped.write), (engine.read, shipped.read)
+    return [key for own, others in sides for key in dict.fromkeys((*own, *others)) if own.get(key) != others.get(key)]
 
 
 def engines_with(parameter: str) -> list[str]:

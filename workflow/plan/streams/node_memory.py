@@ -15,7 +15,7 @@ from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
-from workflow.spec.engine_presets import engines_with
+from workflow.spec.engine_presets import changed_settings, engines_with
 from workflow.spec.models.engine import Engine
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, parse
@@ -66,6 +66,8 @@ def why_not_shared(
         return f"`via: {spec.via}` is {engine} by name"
     if named := _named_from_outside(stream, origins):
         return f"`via: {spec.via}` from {named} is {engine} by name"
+    if own := changed_settings(spec.via.lower(), stream.engine):
+        return f"the preset `{spec.via}` is one of your own, and differs in `{own[0]}`"
     if stream.writer is None or not stream.readers:
         return "an end is missing"
     if not share_one_node(placements[port.stage] for port in stream.ports):
