@@ -131,7 +131,7 @@ def test_a_run_is_repeated_from_its_archive(project: Path, tmp_path: Path) -> No
     connection = graph["#connection-field-use"]
     assert connection["@type"] == "ParameterConnection"
     facts = {graph[each["@id"]]["name"]: graph[each["@id"]]["value"] for each in connection["additionalProperty"]}
-    assert (facts["engine"], facts["steps"], facts["bytes"]) == ("SHM", 3, written) and "transport" not in facts
+    assert (facts["engine"], facts["transport"], facts["steps"], facts["bytes"]) == ("SHM", "shm", 3, written)
     assert facts["lag"] >= 0
     assert graph["#run-use"]["object"] == {"@id": "#stream-field"} == graph["#run-make"]["result"]
     assert graph["#step-use"]["connection"] == {"@id": "#connection-field-use"}

@@ -192,6 +192,8 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
         "bins=20, bp5",
     ]
     assert both.title == f"test: {both.runs[0]} and {both.runs[1]}"
+    apart = run_titles(["a", "b"], [one, plan_of(CHAIN, sets=("streams.*.transport=tcp",))])
+    assert apart.runs == ["shm", "tcp"], "as the transport is called in the file"
     assert file_titles(None) == {}
     titles = file_titles(two)
     assert titles["streams/positions.bp"] == "stream positions of walk"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workflow.api.runs import find_running
+from workflow.engines import ENGINES
 from workflow.errors import Problem, RunError, SpecError, WfError
 from workflow.spec.suggest import did_you_mean, listing, shortened
 
@@ -257,7 +258,8 @@ def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     if not file.is_kept:
         hint = f"start the run with `--set streams.{name}.attachable=true`"
         if not stream.traits.queued:
-            hint = "only streams by SST or BP5 can be read by others"
+            readable = [name for name, engine in ENGINES.items() if engine.queued or engine.resumable]
+            hint = f"others can read only streams by {listing(readable)}"
         raise RunError(f"{run_dir.name} keeps no steps of {name}, so nothing can be attached to it", hint)
     if stream.spool_where != "shared":
         _check_on_node(run_dir, stream, Path(file.path))

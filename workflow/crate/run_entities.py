@@ -245,7 +245,7 @@ def _facts(stream: StreamPlan, part: StreamPart, reader: ReaderPart | None) -> d
     return {
         "engine": stream.engine,
         "coupling": stream.coupling,
-        "transport": part.transport or stream.transport,
+        "transport": part.transport or stream.transport_word,
         "steps": part.steps if reader is None or reader.steps is None else reader.steps,
         "bytes": part.bytes,
         "lag": part.longest_queue,

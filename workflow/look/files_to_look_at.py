@@ -216,7 +216,7 @@ def _settings(plan: Plan) -> dict[str, str]:
         found[f"{stage.name}.ranks"] = str(stage.ranks)
     for stream in plan.streams:
         found[f"{stream.name}.via"] = stream.via
-        found[f"{stream.name}.transport"] = stream.transport or "none"
+        found[f"{stream.name}.transport"] = stream.transport_word or "none"
     return found
 
 
