@@ -256,6 +256,40 @@ def test_taps_pipes_and_spools_follow_their_rule(plan_of: Planner) -> None:
     assert engine(plan_of(via="bp5", sets=sets), "positions-pipe") == "SHM", "the pipe compresses, when it writes"
 
 
+TAPPED = CHAIN.replace("to: count}", "to: count, tap: {see: {component: keep, every: 2, with: {path: s.bp}}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "sets", "added"),
+    [
+        (CHAIN, ("streams.positions.via=bp5", "stages.walk.output.async=pipe"), "positions-pipe"),
+        (TAPPED, (), "see"),
+        (TAPPED, ("streams.positions.via=bp5",), "see"),
+        (
+            CHAIN.replace("component: walker}", "component: walker, members: 2}").replace(
+                "to: count}", "to: count, collect: any, via: sst}"
+            ),
+            (), "positions-1",
+        ),
+    ],
+    ids=["pipe", "tap", "tap of a file", "member"],
+)  # fmt: skip
+def test_the_way_of_a_stream_is_that_of_what_wf_adds_to_it(
+    text: str, sets: tuple[str, ...], added: str, plan_of: Planner
+) -> None:
+    plan = plan_of(text, sets=sets)
+    assert engine(plan, added) == "SHM"
+    assert reason(plan, added).endswith("; `transport: tcp` of stream positions goes back to SST")
+    asked = plan_of(text, sets=(*sets, "streams.positions.transport=tcp", "streams.positions.interface=lo"))
+    assert (engine(asked, added), asked.stream(added).transport) == ("SST", "tcp")
+    walk = next(end for stage in asked.stages for end in stage.ends if end.stream == added)
+    assert walk.parameters["NetworkInterface"] == "lo"
+    assert not [line for line in asked.advice if "not used" in line]
+    with pytest.raises(SpecError) as caught:
+        plan_of(text, sets=(*sets, "streams.positions.transport=ucx"), site=SITE.model_copy(update={"planes": ["tcp"]}))
+    assert {problem.key for problem in caught.value.problems} == {"streams.positions.transport"}
+
+
 def test_what_runs_is_named_everywhere(plan_of: Planner) -> None:
     plan = plan_of()
     assert "streams by SHM (shared memory);" in verdict_text(plan, [])

@@ -535,7 +535,7 @@ class _Expansion:
             return
         count = len(self._values[writer])
         asked: KeyPath = ("streams", name, "collect")
-        alike = own.value.keys() - {"from", "to"}
+        alike = own.value.keys() - {"from", "to"} | {"transport"}
         if _is_paired(how):
             for index in range(count):
                 reader = (index + _distance(how)) % count
@@ -567,7 +567,7 @@ class _Expansion:
         places = [place for index in members for place in self._places(writer, index)]
         for each in places:
             own = made._replace(value={**made.value, "from": self._writer(stream, each, name), **alike})
-            self._add("streams", each.name(name), own, asked, each.member(writer), alike)
+            self._add("streams", each.name(name), own, asked, each.member(writer), {*alike, "transport"})
         # It waits most of the time.
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
         parameters = {"together": how == "all", "members": [each.number for each in places]}

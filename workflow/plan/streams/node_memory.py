@@ -47,7 +47,10 @@ def share_memory(
             who = "both ends" if len(stream.ports) == 2 else "all ends"
             where = nodes_text(placements[stream.ports[0].stage].nodes)
             why = f"auto: shared memory, {who} are on {where} and use workflow.stage ({MEASURED})"
-            notes.why(f"streams.{name}.transport", f"{why}; `transport: tcp` goes back to {stream.engine.engine}")
+            # Of a pipe, a tap or a member, the transport is that of the stream that the user wrote.
+            written = origins.written(f"streams.{name}.transport").split(".")[1]
+            of = "" if written == name else f" of stream {written}"
+            notes.why(f"streams.{name}.transport", f"{why}; `transport: tcp`{of} goes back to {stream.engine.engine}")
         found[name] = stream._replace(engine=presets[NODE_VIA])
     return found
 

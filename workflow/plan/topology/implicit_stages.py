@@ -39,6 +39,9 @@ from workflow.spec.references import (
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
 
+# How a stream goes, which holds for the streams of its pipe and its taps: some of these go live where it is a file.
+_WAY = ("transport", "interface")
+
 
 @dataclass
 class _Growing:
@@ -101,7 +104,7 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
     growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
     growing.parameters[pipe] = _relay_parameters(loaded, [])
     start = _with_port(stream.from_, name, loaded)
-    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, **_given(stream, "step_size"))
+    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, **_given(stream, "step_size", *_WAY))
     growing.engines[pipe] = loaded.presets[DEFAULT_VIA]
     growing.implicit[pipe] = ImplicitStage("pipe", name, asked)
     growing.keys |= {
@@ -110,7 +113,7 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
         f"stages.{pipe}.place": WrittenKey(f"stages.{writer}.output.pipe.place"),
         f"stages.{pipe}.output": WrittenKey(f"stages.{writer}.output"),
         f"streams.{pipe}": WrittenKey(asked, below=False),
-        f"streams.{pipe}.step_size": WrittenKey(f"streams.{name}.step_size"),
+        **{f"streams.{pipe}.{key}": WrittenKey(f"streams.{name}.{key}") for key in ("step_size", *_WAY)},
         f"streams.{name}.from": WrittenKey(asked, below=False),
     }
     return stream.model_copy(update={"from_": pipe})
@@ -180,7 +183,7 @@ def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing
     stream, engine, asked = loaded.spec.streams[name], loaded.engines[name], f"streams.{name}.tap.{tap}"
     # By SST too where the tapped stream is a file, which the relay reads, or goes by SSC, whose writer waits for its
     # readers.
-    alike = ("via", "transport", "interface", "step_size") if engine.traits.queued else ()
+    alike = ("via", "step_size", *_WAY) if engine.traits.queued else _WAY
     # Nothing of a file need be lost: only the relay waits for the tap.
     when_full = "discard" if engine.traits.in_memory else "block"
     # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.
@@ -229,8 +232,11 @@ def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> d
     A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
     contract are compared as if nothing stood between them.
     """
+    lends = {each.stream for each in pipeline.implicit_stages.values() if each.role in ("pipe", "relay")}
     found = {
-        name: stream._replace(into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        name: stream._replace(
+            into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline), lends_transport=name in lends
+        )
         for name, stream in joined.items()
     }
     for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them

@@ -164,6 +164,7 @@ class JoinedStream(NamedTuple):
 
     `writer` is None and `readers` is short where an end could not be found. `into_pipe`: its reader is the stage that
     `async: pipe` adds. `every`: one of its steps stands for so many of the stream that it is a tap of; else 1.
+    `lends_transport`: its `transport` and `interface` hold for a stream that wf adds, whatever its own engine is.
     """
 
     name: str
@@ -172,6 +173,7 @@ class JoinedStream(NamedTuple):
     writer: StagePort | None
     readers: list[StagePort]
     into_pipe: bool = False
+    lends_transport: bool = False
     every: int = 1
 
     @property
