@@ -206,7 +206,7 @@ def test_without_former_runs_it_says_what_is_missing() -> None:
 
 def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
     forecast = make_forecast(make_plan(), known(tmp_path, transports=[sst(engine="SSC")]))
-    assert forecast.missing[0] == "stream atoms: SST was not measured on site local: `wf calibrate`"
+    assert forecast.missing[0] == "stream atoms: SST was not measured on site local: `wf calibrate --only transports`"
 
 
 def test_files_and_queues_that_discard_separate_stages(tmp_path: Path) -> None:

@@ -39,8 +39,11 @@ def stream_terms(
         reader = plan.stage(name) if name else writer
         rates = find_rates(stream, reader, plan, calibration)
         if rates is None:
+            # A machine that was measured before wf knew a way lacks this part alone.
+            part: MeasuredPart = "transports" if stream.traits.in_memory else "file_system"
             missing.append(
-                f"stream {stream.name}: {_kind(stream)} was not measured on site {plan.site}: `wf calibrate`"
+                f"stream {stream.name}: {_kind(stream)} was not measured on site {plan.site}: "
+                f"`wf calibrate --only {part}`"
                 if stream.traits.calibrated
                 else f"stream {stream.name}: `wf calibrate` does not measure {stream.engine}"
             )
