@@ -1,7 +1,7 @@
 """Which streams go through memory that the stages of one node share (decisions 80 and 83).
 
-Where `via: shm` or `transport: shm` is written, and, with `via: sst` and `transport: auto`, where it is certain to work
-and nothing is asked for that only SST has. Elsewhere a stream stays with SST. Pure.
+Where `via: shm` or `transport: shm` is written, and, with `via: sst` and `transport: auto`, where nothing that is known
+speaks against it and nothing is asked for that only SST has. Elsewhere a stream stays with SST. Pure.
 """
 
 from __future__ import annotations
