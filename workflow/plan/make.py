@@ -93,7 +93,7 @@ def make_plan(
     allocation = plan_allocation(spec.allocation, site, placements, notes, placed=placed)
 
     # Streams: the engine, its parameters and what else each end needs
-    joined = share_memory(joined, loaded.presets, declared, placements, python, site, origins, notes)
+    joined, unshared = share_memory(joined, loaded.presets, declared, placements, python, site, origins, notes)
     names = {name: name_in_directory(stream, declared) or name_by_writer(stream) for name, stream in joined.items()}
     paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
     live = [name for name, coupling in couplings.items() if coupling == "live"]
@@ -104,7 +104,7 @@ def make_plan(
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
-        transport = choose_transport(stream, declared, placements, python, site, origins, notes)
+        transport = choose_transport(stream, declared, placements, unshared.get(name, ""), site, origins, notes)
         decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s, on_node[name])
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)

@@ -7,6 +7,7 @@ speaks against it and nothing is asked for that only SST has. Elsewhere a stream
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from workflow.engines import DEFAULT_VIA, NODE_VIA
 from workflow.plan.placement.nodes import nodes_text, share_one_node
@@ -24,6 +25,14 @@ from workflow.spec.suggest import listing
 MEASURED = "measured: docs/benchmarks.md"
 
 
+class SharedStreams(NamedTuple):
+    """All streams, with the engine of common memory where it takes the place of SST. `unshared`: why the others stay
+    with SST, by their names."""
+
+    joined: dict[str, JoinedStream]
+    unshared: dict[str, str]
+
+
 def share_memory(
     joined: Mapping[str, JoinedStream],
     presets: Mapping[str, Engine],
@@ -33,15 +42,16 @@ def share_memory(
     site: Site,
     origins: Origins,
     notes: Notes,
-) -> dict[str, JoinedStream]:
-    """The streams, with the engine of common memory where it takes the place of SST. `python`: that of wf."""
-    found = dict(joined)
+) -> SharedStreams:
+    """Which streams go through common memory, and why. `python`: that of wf."""
+    found, unshared = dict(joined), dict[str, str]()
     for name, stream in joined.items():
         if not stream.engine.traits.over_network or NODE_VIA not in presets:
             continue
         if _is_written(stream, origins):
             notes.why(f"streams.{name}.transport", f"requested ({origins.of(f'streams.{name}.transport')})")
-        elif why_not_shared(stream, stages, placements, python, site, origins):
+        elif why := _why_not_shared(stream, stages, placements, python, site, origins):
+            unshared[name] = why
             continue
         else:
             who = "both ends" if len(stream.ports) == 2 else "all ends"
@@ -52,10 +62,16 @@ def share_memory(
             of = "" if written == name else f" of stream {written}"
             notes.why(f"streams.{name}.transport", f"{why}; `transport: tcp`{of} goes back to {stream.engine.engine}")
         found[name] = stream._replace(engine=presets[NODE_VIA])
-    return found
+    return SharedStreams(found, unshared)
 
 
-def why_not_shared(
+def preset_over_transport(stream: JoinedStream, origins: Origins) -> int:
+    """How much stronger the layer is that sets `via` of a stream than the one that sets `transport`: the stronger one
+    decides where both name a way. In one layer they must agree."""
+    return origins.strength(f"streams.{stream.name}.via") - origins.strength(f"streams.{stream.name}.transport")
+
+
+def _why_not_shared(
     stream: JoinedStream,
     stages: Mapping[str, DeclaredStage],
     placements: Mapping[str, Placement],
@@ -103,9 +119,7 @@ def _is_written(stream: JoinedStream, origins: Origins) -> bool:
     """Whether `transport: shm` decides: over a preset with a transport of its own only from a stronger layer."""
     if stream.spec.transport != NODE_VIA:
         return False
-    of_stream, of_preset = f"streams.{stream.name}.transport", f"streams.{stream.name}.via"
-    own = "DataTransport" in stream.engine.write
-    return not own or origins.strength(of_stream) > origins.strength(of_preset)
+    return "DataTransport" not in stream.engine.write or preset_over_transport(stream, origins) < 0
 
 
 def _named_from_outside(stream: JoinedStream, origins: Origins) -> str:
@@ -114,14 +128,10 @@ def _named_from_outside(stream: JoinedStream, origins: Origins) -> str:
 
     Who sets `via` so compares engines by their names, or wants this one: a campaign, a profile, an option.
     """
-    of_stream, of_preset = f"streams.{stream.name}.transport", f"streams.{stream.name}.via"
-    written = stream.spec.model_fields_set
-    if "via" not in written:
+    key, written = f"streams.{stream.name}.via", stream.spec.model_fields_set
+    if "via" not in written or ("transport" in written and preset_over_transport(stream, origins) <= 0):
         return ""
-    named = origins.layer(of_preset) or origins.from_parameters(of_preset).strip(" ()").removeprefix("from ")
-    if "transport" in written and origins.strength(of_stream) >= origins.strength(of_preset):
-        return ""
-    return named
+    return origins.layer(key) or origins.from_parameters(key).strip(" ()").removeprefix("from ")
 
 
 def _has_wfs_python(stage: DeclaredStage, python: str) -> bool:

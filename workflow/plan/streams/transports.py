@@ -18,7 +18,7 @@ from workflow.plan.placement.nodes import share_one_node
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
-from workflow.plan.streams.node_memory import MEASURED, check_shared, closed_memory, why_not_shared
+from workflow.plan.streams.node_memory import MEASURED, check_shared, closed_memory, preset_over_transport
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
@@ -53,14 +53,14 @@ def choose_transport(
     stream: JoinedStream,
     stages: Mapping[str, DeclaredStage],
     placements: Mapping[str, Placement],
-    python: str,
+    unshared: str,
     site: Site,
     origins: Origins,
     notes: Notes,
 ) -> TransportChoice | None:
     """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had.
 
-    `python`: that of wf.
+    `unshared`: why it does not go through common memory, where that was not asked for.
     """
     name, interface = stream.name, stream.spec.interface
     one_node = share_one_node(placements[port.stage] for port in stream.ports)
@@ -82,7 +82,7 @@ def choose_transport(
         return None
     else:
         transport, why = _fastest(one_node, site)
-        if one_node and (unshared := why_not_shared(stream, stages, placements, python, site, origins)):
+        if one_node and unshared:
             why = f"{why}; no shared memory: {unshared}"
     weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
@@ -120,7 +120,7 @@ def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[
         return by_stream
     known = transport_by_word(preset)
     named = preset if known is None else known.name
-    stronger = origins.strength(of_preset) - origins.strength(of_stream)
+    stronger = preset_over_transport(joined, origins)
     if stronger > 0:
         over = f", over `transport: {stream.transport}` at {where}" if stream.transport != named else ""
         return preset, f"via: {stream.via}, {origins.layer(of_preset)}{over}", of_preset
