@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.pipelines import FEWER_STEPS
 from workflow.compare.compare_runs import compare_runs
+from workflow.engines import CONTACT_SUFFIXES
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.report.report_model import Report
@@ -75,4 +76,6 @@ def check_report(run_dir: Path) -> None:
             # A program of one's own that reads a file leaves no trace of how much of it.
             unseen = report.stage(reader.stage).observed == "evidence" and stream.engine != "SST"
             assert reader.steps == (None if unseen else stream.steps), stream
-    assert not list(run_dir.rglob("*.sst")), "a contact file was left behind"
+    assert not [path for path in run_dir.rglob("*") if path.suffix in CONTACT_SUFFIXES], (
+        "a contact file was left behind"
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.chains import write_run
+from workflow.engines import CONTACT_SUFFIXES
 from workflow.plan.plan_model import Plan
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.records.events_file import read_events
@@ -54,7 +55,8 @@ class Outcome:
 
     def assert_tidy(self) -> None:
         assert find_members(str(self.run_dir)) == set(), "processes are left"
-        assert not list((self.run_dir / "streams").glob("*.sst")), "contact files are left"
+        left = [path for path in (self.run_dir / "streams").glob("*") if path.suffix in CONTACT_SUFFIXES]
+        assert not left, "contact files are left"
         for index in self.run_dir.rglob("md.idx"):
             assert index.read_bytes()[39] == 0, f"{index} looks as if it still grew"
 
