@@ -80,10 +80,16 @@ def test_candidates_are_what_can_be_planned_each_once_and_the_file_first(search:
     cores = len(search.site.usable_cores)
     for each in search.space.candidates:
         assert sum(stage.ranks for stage in each.plan.stages if stage.placement.cores_per_rank) <= cores
-    # Preset `shm` is what `sst` is here anyway.
+    # Named as an overlay would name it: shared memory is what `sst` in the file is here.
     vias = {knob.key: knob.values for knob in search.space.knobs}["streams.field.via"]
-    assert vias[:2] == ("sst", "sst-tcp") and "shm" not in vias
+    assert vias[:2] == ("shm", "sst-tcp") and "sst" not in vias
     assert any("MPI" in text for text in search.space.refused)
+
+
+def test_who_writes_a_transport_has_chosen(tmp_path: Path) -> None:
+    streams = "streams:\n  field: {from: sim, to: pdf, transport: tcp}\n  pdf: {from: pdf, to: keep}\n"
+    found = knobs_of(tmp_path, STAGES + streams)
+    assert "streams.field.via" not in found and "streams.pdf.via" in found
 
 
 def test_what_is_set_or_fixed_is_not_varied(search: BalanceSearch) -> None:

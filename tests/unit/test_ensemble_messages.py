@@ -83,6 +83,15 @@ def test_a_drawn_value_that_nothing_uses_is_a_warning(plan_of: Planner) -> None:
     assert plan_of.load(walkers(DRAWN, ', env: {M: "m is ${{ member.m }}"}')).warnings == ()
 
 
+@pytest.mark.parametrize(("members", "unused"), [("{matrix: {n: [1, 2], m: [3, 4]}}", ["m"]), ("[{n: 1, m: 2}]", [])])
+def test_a_value_of_a_matrix_that_nothing_uses_is_a_warning_and_a_label_is_none(
+    members: str, unused: list[str], plan_of: Planner
+) -> None:
+    """Two members of such a matrix would be the same run."""
+    found = plan_of.load(walkers(members)).warnings
+    assert [each.key for each in found] == [f"stages.walk.members.matrix.{name}" for name in unused]
+
+
 EACH = """
 stages:
   walk: {component: walker, members: {count: 2, draw: {b: {from: 2, to: 9, whole: true}}}}

@@ -54,6 +54,7 @@ def test_what_is_not_given_is_left_out(plan_of: Planner) -> None:
             "streams.positions.transport",
             ['"auto"', "from default", "in force: shm", "because auto: shared memory, both ends are on node 0"],
         ),
+        ("streams.positions.via", ['"sst"', "from default", "in force: shm"]),
         ("stages.walk.place.nodes", ["null", "from default", "in force: 1"]),
         ("stages.walk.place.cores_per_rank", ["null", "from default", "in force: 1"]),
         ("stages.walk.memory.huge_pages", ["null", "from default", "in force: false"]),

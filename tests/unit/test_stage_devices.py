@@ -231,6 +231,8 @@ def test_without_a_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
             stage.StageError, match="device 'cuda' needs PyTorch or CuPy, and this Python has neither: inst"
         ):
             step.read("x", device="cuda")
+        with pytest.raises(stage.StageError, match="there is no device 'gpu': write 'cuda' or 'cuda:1'"):
+            step.read("x", device="gpu")
         with pytest.raises(stage.StageError, match="device has type int: give a text"):
             step.read("x", device=0)
     with stage.open_writer(path=tmp_path / "other.bp") as out, out.step():

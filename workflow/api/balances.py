@@ -175,7 +175,8 @@ class BalanceSearch:
 
         here = max(today.nodes, len(self.allocation.host_names))
         nodes = min(self.request.nodes or here, here)
-        knobs = self._asked(find_knobs(self.loaded, len(self.site.usable_cores) * nodes, nodes))
+        shared = {stream.name for stream in today.streams if stream.traits.one_node}
+        knobs = self._asked(find_knobs(self.loaded, len(self.site.usable_cores) * nodes, nodes, shared))
         space = make_space(knobs, today, self._plan, nodes)
         if len(space.candidates) == 1:
             text = "nothing of this pipeline can be varied" + "".join(f"\n  not {each}" for each in space.refused)

@@ -6,10 +6,10 @@ kind, compression without loss, how files are written, and which stages share no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.engines import EngineTraits, traits_of
+from workflow.engines import NODE_VIA, EngineTraits, traits_of
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.load import Loaded
 from workflow.spec.models.pipeline import StageSpec
@@ -27,13 +27,14 @@ class Knob(NamedTuple):
     """A value that cannot be planned alone may be possible together with others: cores that one stage leaves."""
 
 
-def find_knobs(loaded: Loaded, cores: int, nodes: int) -> list[Knob]:
+def find_knobs(loaded: Loaded, cores: int, nodes: int, shared: Container[str] = ()) -> list[Knob]:
     """The keys of this pipeline that may be changed, those that matter most first.
 
     Args:
         loaded: the pipeline.
         cores: those that stages may use, on all nodes.
         nodes: nodes that a run may use.
+        shared: streams that go through memory that their stages share, whether that is written or chosen.
     """
     spec, written = loaded.spec, parse_yaml(loaded.text, str(loaded.path))
     named = {name for section in ("stages", "streams") if (part := written.child(section)) for name in part.mapping()}
@@ -47,7 +48,11 @@ def find_knobs(loaded: Loaded, cores: int, nodes: int) -> list[Knob]:
         if writer not in own or name not in named:
             continue
         if traits.in_memory:
-            knobs.append(Knob(f"streams.{name}.via", (stream.via, *(each for each in live if each != stream.via))))
+            # As it is, by the name that an overlay would write; and who writes a transport has chosen.
+            now = NODE_VIA if name in shared else stream.via
+            if stream.transport == "auto":
+                others = [each for each in live if each not in (now, stream.via)]
+                knobs.append(Knob(f"streams.{name}.via", (now, *others)))
             knobs += _shared_nodes(own, writer, stream.to, nodes)
         elif traits.has_steps:
             knobs += _files(writer, own, traits)

@@ -15,7 +15,7 @@ from workflow.report.show.text_table import TERMINAL, Column, Table, make_table,
 
 AS_IT_IS = "as in the file"
 # Beyond it an estimate says only that it takes long.
-LONG_S = 4 * 3600.0
+LONG_S, MANY = 4 * 3600.0, 500
 MOST_RIVALS = 3
 
 
@@ -85,7 +85,7 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
         yield f"  open: {settings_text(rival.settings)}, {low} to {high} times as long ({ran})"
     if len(balance.rivals) > MOST_RIVALS:
         yield f"  and {plural(len(balance.rivals) - MOST_RIVALS, 'other')}"
-    if balance.more_s is not None and balance.more_s > LONG_S:
+    if balance.more_s is not None and balance.more_probes and (balance.more_s > LONG_S or balance.more_probes > MANY):
         yield "  more runs of this length may not tell them apart: for this noise their times are too near"
     elif balance.more_probes is not None and balance.more_s is not None:
         options = f"--probes {balance.probes + balance.more_probes}"

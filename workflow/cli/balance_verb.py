@@ -81,7 +81,8 @@ def balance(
         click.echo(found.to_json(), nl=False)
     else:
         _show(found)
-    if not as_json and found.chosen.settings and not dry_run:
+    faster = found.decided or found.chosen.ratio.high < 1
+    if not as_json and found.chosen.settings and faster and not dry_run:
         overlay = folder / OVERLAY_FILE
         shown = overlay.relative_to(Path.cwd()) if overlay.is_relative_to(Path.cwd()) else overlay
         click.echo(f"  next: wf run {shlex.quote(str(given.path))} --overlay {shlex.quote(str(shown))}")

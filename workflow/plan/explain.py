@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from workflow.engines import NODE_VIA
 from workflow.errors import WfError
 from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
@@ -77,6 +78,8 @@ def _in_force(key: str, plan: Plan) -> Any:
         case ["streams", name, "coupling" | "transport" as word]:
             stream = plan.stream(name)
             return stream.coupling if word == "coupling" else stream.transport_word or None
+        case ["streams", name, "via"] if (stream := plan.stream(name)).traits.one_node:
+            return NODE_VIA
         case ["stages", name, "place", "nodes"]:
             return sum(end - start for start, end in plan.stage(name).placement.nodes)
         case ["stages", name, "place", "cores_per_rank" | "ranks_per_node" as word]:

@@ -345,10 +345,11 @@ def _redraw_problems(
                 yield problem_at(root, ("streams", stream, "collect"), text, hint)
 
 
-def unused_draws(
+def unused_values(
     root: Node, members: Mapping[str, EnsembleMember], templates: Mapping[str, Mapping[str, str]]
 ) -> list[Problem]:
-    """A warning for each drawn value of which no text holds the placeholder.
+    """A warning for each value that is drawn, or of a matrix, of which no text holds the placeholder: members that
+    differ in nothing else are the same run. Values of a list may be labels.
 
     Args:
         root: the tree with its ensembles. members: stage → which member it is. templates: stage → name → text of its
@@ -358,8 +359,8 @@ def unused_draws(
     values = {each.ensemble: each.values for each in members.values()}
     for name, stage in stages.items():
         given = stage.child("members")
-        drawn = given.child("draw") if given is not None else None
-        if name not in values or drawn is None:
+        parts = [(word, part) for word in ("draw", "matrix") if given is not None and (part := given.child(word))]
+        if name not in values or not parts:
             continue
         # Those that have members because each reads one of these have their values, too.
         alike = {each for each, its in values.items() if its.keys() == values[name].keys() and each in stages}
@@ -370,10 +371,10 @@ def unused_draws(
             for text in templates.get(each, {}).values()
         ]  # fmt: skip
         used = {placeholder for text in texts if "${{" in text for placeholder in names_in(text)}
-        for value in drawn.mapping():
+        for word, value in ((word, value) for word, part in parts for value in part.mapping()):
             if f"member.{value}" not in used:
                 hint = f"write `${{{{ member.{value} }}}}` where its value belongs, or remove it"
-                at = ("stages", name, "members", "draw", value)
+                at = ("stages", name, "members", word, value)
                 found.append(problem_at(root, at, "is not used", hint, at_key=True)._replace(level="warning"))
     return found
 

@@ -109,9 +109,9 @@ def load_pipeline(
     # What an overlay has replaced may have used one.
     warnings += unused_parameters(root, (root, overlaid.root), texts)
     if checked.members:
-        from workflow.spec.ensembles import unused_draws  # few pipelines pay for it
+        from workflow.spec.ensembles import unused_values  # few pipelines pay for it
 
-        warnings += unused_draws(overlaid.root, checked.members, templates)
+        warnings += unused_values(overlaid.root, checked.members, templates)
     return Loaded(
         spec=checked.spec,
         path=file.absolute(),

@@ -41,8 +41,10 @@ def find_device(wanted: Any) -> ArrayDevice:
     """
     if isinstance(wanted, str):
         name = _library_here()
+        if name is None and wanted.partition(":")[0] != "cuda":
+            raise StageError(f"there is no device {wanted!r}: write 'cuda' or 'cuda:1', also for ROCm")
         if name is None:
-            raise StageError(f"device {wanted!r} {_MISSING}")
+            raise StageError(f"device {wanted!r} {_MISSING} ({sys.executable})")
         return LIBRARIES[name].open_device(wanted)
     library = _library_of(wanted)
     if library is None:
