@@ -318,20 +318,18 @@ class BalanceSearch:
             loaded, plan, self.allocation, run_dir, to_provenance(self.common, plan, loaded), self._key(number),
             candidate.settings,
         )  # fmt: skip
+        spanned = (self._seconds(probe) or LEAST_S) * probe.steps
+        too_short = number == TODAY and short and spanned < LEAST_S / 2 and not self.count and steps is None
+        fails = number == TODAY and probe.reason
+        self._note(number, probe.model_copy(update={"counts": not (from_outside or fails or too_short)}))
         if from_outside:
-            self._note(number, probe.model_copy(update={"counts": False}))
             hint = f"the same command goes on: {plural(self.count, 'run')} of candidates count"
             raise _ended(probe.reason or "interrupted", hint, EXIT_INTERRUPTED)
-        if number == TODAY and probe.reason:
-            self._note(number, probe.model_copy(update={"counts": False}))
+        if fails:
             hint = f"wf logs --run {run_dir}, or wf report {run_dir}"
             raise _ended(f"the pipeline fails as it is: {probe.reason}", hint, EXIT_RUN_FAILED)
-        spanned = (self._seconds(probe) or LEAST_S) * probe.steps
-        if number == TODAY and short and spanned < LEAST_S / 2 and not self.count and steps is None:
-            # Too short to be timed: only its time counts, and it runs again with more steps.
-            self._note(number, probe.model_copy(update={"counts": False}))
+        if too_short:  # to be timed: only its time counts, and it runs again with more steps
             return self.run(number, math.ceil(probe.steps * LEAST_S / spanned))
-        self._note(number, probe)
         self._learn()
         return probe
 

@@ -245,17 +245,12 @@ class Reader:
 
     def _staging(self, device: Any) -> Staging:
         from workflow.stage.devices.find_device import find_device  # only programs that use a device pay for these
-        from workflow.stage.devices.staging import Staging
+        from workflow.stage.devices.staging import staging_of
 
         try:
-            found = find_device(device)
+            return staging_of(find_device(device), self._stagings)
         except StageError as error:
             raise StageError(f"stream {self.name}: {error}") from error
-        known = next((each for each in self._stagings if each.device is found), None)
-        if known is None:
-            known = Staging(found)
-            self._stagings.append(known)
-        return known
 
     @contextmanager
     def _copying(self) -> Iterator[None]:

@@ -259,17 +259,14 @@ class Writer:
         Else it is in pinned memory that the next array but one is copied to.
         """
         from workflow.stage.devices.find_device import find_array_device
-        from workflow.stage.devices.staging import Staging
+        from workflow.stage.devices.staging import staging_of
 
         try:
             device, array = find_array_device(value)
             shape, kind = device.describe(array)
         except (StageError, TypeError) as error:
             raise type(error)(f"stream {self.name}: {name}: {error}") from error
-        staging = next((each for each in self._stagings if each.device is device), None)
-        if staging is None:
-            staging = Staging(device)
-            self._stagings.append(staging)
+        staging = staging_of(device, self._stagings)
         device.synchronize()  # which counts as computing
         # Truth values are sent as another type.
         is_there = is_sent and not self.is_suppressing and kind != "bool"

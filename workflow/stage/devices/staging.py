@@ -54,3 +54,12 @@ class Staging:
         waits, self._waits[number] = self._waits[number], []
         for wait in waits:
             wait()
+
+
+def staging_of(device: ArrayDevice, known: list[Staging]) -> Staging:
+    """That of a device among those of one end of a stream, which gets a new one where there is none."""
+    found = next((each for each in known if each.device is device), None)
+    if found is None:
+        found = Staging(device)
+        known.append(found)
+    return found
