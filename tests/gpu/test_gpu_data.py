@@ -181,12 +181,17 @@ def test_a_copy_by_torch_does_not_wait_for_kernels(torch: Any, tmp_path: Path) -
         gpu_programs.check("x", array.cpu().numpy(), values)
 
 
-def test_memory_of_torch_is_not_used_again_before_its_kernels_have_run(torch: Any, tmp_path: Path) -> None:
-    """The array of one step is freed while a kernel that reads it is still queued, and the next step is read."""
-    with stage.open_writer(path=tmp_path / "data.bp") as out:
+def write_numbers(path: Path) -> None:
+    """Six steps of 32 MB, each full of its number."""
+    with stage.open_writer(path=path) as out:
         for number in range(6):
             with out.step():
                 out.write("x", np.full(4_000_000, float(number)))
+
+
+def test_memory_of_torch_is_not_used_again_before_its_kernels_have_run(torch: Any, tmp_path: Path) -> None:
+    """The array of one step is freed while a kernel that reads it is still queued, and the next step is read."""
+    write_numbers(tmp_path / "data.bp")
     sums = []
     with stage.open_reader(path=tmp_path / "data.bp") as data:
         for step in data:
@@ -198,10 +203,7 @@ def test_memory_of_torch_is_not_used_again_before_its_kernels_have_run(torch: An
 
 
 def test_the_memory_of_cupy_likewise(cupy: Any, tmp_path: Path) -> None:
-    with stage.open_writer(path=tmp_path / "data.bp") as out:
-        for number in range(6):
-            with out.step():
-                out.write("x", np.full(4_000_000, float(number)))
+    write_numbers(tmp_path / "data.bp")
     sums = []
     with stage.open_reader(path=tmp_path / "data.bp") as data:
         for step in data:

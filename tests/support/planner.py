@@ -33,6 +33,29 @@ streams:
   positions: {from: walk, to: count}
   counts: {from: count, to: keep}
 """
+NEAR_AND_FAR = """
+stages:
+  walk: {component: walker, ranks: 2, place: {cores_per_rank: 1}}
+  near: {component: keep, place: {share: walk}}
+  far: {component: keep, ranks: 1, place: {cores_per_rank: 4}, with: {path: b.bp}}
+streams:
+  positions: {from: walk, to: [near, far]}
+"""
+"""On nodes of four cores the second reader has one of its own."""
+WALKERS = """
+stages:
+  walk: {component: walker, members: MEMBERS, with: {walkers: "${{ member.n }}"}MORE}
+  count: {component: tally, with: {variable: position}}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: count, collect: any}
+  counts: {from: count, to: keep}
+"""
+
+
+def walkers(members: str, more: str = "") -> str:
+    """A pipeline with these `members:`. `more`: of their stage, e.g. `, env: {…}`."""
+    return WALKERS.replace("MEMBERS", members).replace("MORE", more)
 
 
 def with_launcher(launcher: str, **changes: object) -> Site:

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.planner import Planner
+from tests.support.planner import Planner, walkers
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_notes import located
 from workflow.plan.topology.implicit_stages import complete_pipeline
-
-WALKERS = """
-stages:
-  walk: {component: walker, members: MEMBERS, with: {walkers: "${{ member.n }}"}MORE}
-  count: {component: tally, with: {variable: position}}
-  keep: {component: keep}
-streams:
-  positions: {from: walk, to: count, collect: any}
-  counts: {from: count, to: keep}
-"""
 
 
 def problems(plan_of: Planner, text: str) -> list[Problem]:
     with pytest.raises(SpecError) as caught:
         plan_of(text)
     return caught.value.problems
-
-
-def walkers(members: str, more: str = "") -> str:
-    return WALKERS.replace("MEMBERS", members).replace("MORE", more)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planner import CHAIN, SITE, Planner
+from tests.support.planner import CHAIN, NEAR_AND_FAR, SITE, Planner
 from workflow.errors import SpecError
 from workflow.plan.explain import explain_key
 from workflow.plan.make import make_plan
@@ -65,17 +65,9 @@ def test_readers_on_another_node_keep_sst(plan_of: Planner) -> None:
     assert "shared memory" not in reason(plan), (
         "that they are on several nodes is said already, or nothing depends on it"
     )
-    text = """
-stages:
-  walk: {component: walker, ranks: 2, place: {cores_per_rank: 1}}
-  near: {component: keep, place: {share: walk}}
-  far: {component: keep, ranks: 1, place: {cores_per_rank: 4}, with: {path: b.bp}}
-streams:
-  positions: {from: walk, to: [near, far]}
-"""
-    assert engine(plan_of(text, site=FOUR_NODES)) == "SST", "all readers of a stream have one engine"
+    assert engine(plan_of(NEAR_AND_FAR, site=FOUR_NODES)) == "SST", "all readers of a stream have one engine"
     assert "all ends are on node 0" in reason(
-        plan_of(text.replace("cores_per_rank: 4", "share: walk"), site=FOUR_NODES)
+        plan_of(NEAR_AND_FAR.replace("cores_per_rank: 4", "share: walk"), site=FOUR_NODES)
     )
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from tests.support.planner import CHAIN, SITE, Planner, end_of
+from tests.support.planner import CHAIN, NEAR_AND_FAR, SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.site.site_model import Site
 from workflow.spec.engine_presets import load_engine
@@ -105,15 +105,7 @@ def test_a_preset_that_needs_an_rdma_network_is_refused_by_its_own_key(plan_of: 
 
 
 def test_one_of_several_readers_on_another_node_is_enough(plan_of: Planner) -> None:
-    text = """
-stages:
-  walk: {component: walker, ranks: 2, place: {cores_per_rank: 1}}
-  near: {component: keep, place: {share: walk}}
-  far: {component: keep, ranks: 1, place: {cores_per_rank: 4}, with: {path: b.bp}}
-streams:
-  positions: {from: walk, to: [near, far]}
-"""
-    assert plan_of(text, site=site(ALL, FOUR_NODES)).stream("positions").transport == "tcp"
+    assert plan_of(NEAR_AND_FAR, site=site(ALL, FOUR_NODES)).stream("positions").transport == "tcp"
 
 
 @pytest.mark.parametrize(("via", "transport"), [("sst-tcp", "tcp"), ("sst-rdma", "rdma"), ("sst-ucx", "ucx")])

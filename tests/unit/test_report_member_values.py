@@ -6,7 +6,7 @@ import io
 import json
 from pathlib import Path
 
-from tests.support.planner import Planner
+from tests.support.planner import Planner, walkers
 from tests.support.sample_run import write_sample
 from workflow.report.html.page import make_html
 from workflow.report.read.run_records import read_records
@@ -15,20 +15,6 @@ from workflow.report.report_model import Report, StagePart, StreamPart
 from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
 from workflow.report.show.printing import show_plan, show_report, show_status
 from workflow.report.show.terminal import PlainOutput
-
-WALKERS = """
-stages:
-  walk: {component: walker, members: MEMBERS, with: {walkers: "${{ member.n }}"}MORE}
-  count: {component: tally, with: {variable: position}}
-  keep: {component: keep}
-streams:
-  positions: {from: walk, to: count, collect: any}
-  counts: {from: count, to: keep}
-"""
-
-
-def walkers(members: str, more: str = "") -> str:
-    return WALKERS.replace("MEMBERS", members).replace("MORE", more)
 
 
 def shown(table: MemberTable) -> tuple[list[str], list[list[str]], str]:
