@@ -1,9 +1,10 @@
 """What each setting of a stream does: transport by size of a step, queue limit with a slow reader, axis that is cut.
 
-Transport: as in `bench_transports`, one writer and one reader. Queue: 4 MB steps by SST; the writer sleeps 10 ms before
-each, the reader after each: "now and then slow" 3 ms, but 50 ms every tenth time, so that it is the faster one in the
-mean; "always slower" 20 ms. What is shown is how long the writer is held in a step. Cut: two ranks write a grid of 200³
-float64, 64 MB, each half of its first axis; two ranks read half of one axis each.
+Transport: as in `bench_transports`, one writer and one reader; `shm` by `workflow.stage`, the others by adios2 alone.
+Queue: 4 MB steps by SST; the writer sleeps 10 ms before each, the reader after each: "now and then slow" 3 ms, but
+50 ms every tenth time, so that it is the faster one in the mean; "always slower" 20 ms. What is shown is how long the
+writer is held in a step. Cut: two ranks write a grid of 200³ float64, 64 MB, each half of its first axis; two ranks
+read half of one axis each.
 `make pictures` draws what is measured here (docs/explanation/what-each-setting-does.md).
 """
 
@@ -145,6 +146,7 @@ def by_size() -> list[Row]:
         step_s = partial(bench_transports.stream_s, (1, 1), nbytes, steps=steps)
         ways: dict[str, Callable[[], float]] = {"tcp by default": partial(step_s, "tcp", planned=False)}
         ways |= {each: partial(step_s, each) for each in bench_transports.TRANSPORTS if each in streams.planes()}
+        ways["shm"] = partial(step_s, "shm", api="stage")
         if "mpi" in streams.planes():
             ways["plain MPI"] = partial(bench_transports.messages_s, (1, 1), nbytes, steps=steps)
         for way, times in streams.take_turns(ways, streams.repetitions(3)).items():

@@ -12,6 +12,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ STYLE: Any = {
 }  # fmt: skip
 # A value that studies compare, too, has the colour that it has in their pictures.
 COLOURS = {
-    "tcp by default": "#999999", "tcp": VALUES[0], "ucx": VALUES[1], "rdma": VALUES[2], "plain MPI": BLACK,
+    "tcp by default": "#999999", "tcp": VALUES[0], "ucx": VALUES[1], "rdma": VALUES[2], "shm": VALUES[5],
+    "plain MPI": BLACK,
     "defaults": "#999999", "planned": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
     "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
     "reader always slower, discard": "#009e73", "stream (sst)": VALUES[0], "file (bp5), reading": VALUES[3],
@@ -49,11 +51,12 @@ COLOURS = {
 # What a curve is called in a legend, where its name in the figures is short.
 LEGENDS = {
     "tcp by default": "tcp, ADIOS2's defaults", "tcp": "tcp, as wf plans it", "ucx": "ucx, as wf plans it",
-    "rdma": "rdma, as wf plans it", "defaults": "ADIOS2's defaults", "planned": "as wf plans it", "raw": "adios2 alone",
+    "rdma": "rdma, as wf plans it", "shm": "shared memory", "defaults": "ADIOS2's defaults",
+    "planned": "as wf plans it", "raw": "adios2 alone",
 }  # fmt: skip
 # Curves that lie on one another are told apart by these.
 MARKERS = {
-    "tcp": ("s", "-"), "ucx": ("^", "-"), "rdma": ("v", "--"), "plain MPI": ("D", "-"),
+    "tcp": ("s", "-"), "ucx": ("^", "-"), "rdma": ("v", "--"), "shm": ("P", "-"), "plain MPI": ("D", "-"),
     "reader always slower, block": ("s", "--"), "reader always slower, discard": ("^", "-"),
 }  # fmt: skip
 # A curve that others lie on is seen below them by its wide marks.
@@ -75,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for section in sections.values() for row in section["rows"] if "picture" in row]
     args.to.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        own = [row for row in rows if row["picture"] == name]
+        own = [row for row in rows if row["picture"] == SHOWN_AGAIN.get(name, name)]
         if own:
             with pyplot.rc_context(STYLE):
                 figure = draw(own)
@@ -104,6 +107,47 @@ def transports(rows: Rows) -> Any:
     axes.set(ylabel="GB/s, more is better", xlabel="64 MB steps from one rank to another, or into a file in memory")
     _name(figure, axes)
     return figure
+
+
+PLACES = ("array of the writer", "buffer, or common memory", "socket", "buffer of the reader", "array of the reader")
+# Way → the places through which a step goes; each but the first one is a copy. ADIOS2 (2.12.1) copies in Put, and
+# fetches arrays of several dimensions into a buffer. A view ends where the data are.
+COPIES = {
+    "tcp": ("SST by tcp", (0, 1, 2, 3, 4)), "ucx by workflow.stage": ("SST by ucx", (0, 1, 3, 4)),
+    "shm": ("shm: write, read", (0, 1, 4)), "shm, views": ("shm: write, view", (0, 1)),
+    "plain MPI, copied": ("copy, then MPI", (0, 1, 4)), "plain MPI": ("MPI", (0, 4)),
+}  # fmt: skip
+COPIED = "1→1, 64 MB"
+
+
+def copies(rows: Rows) -> Any:
+    """Through how many places a step goes, and how fast that was."""
+    own = _copied(rows)
+    figure, (left, right) = pyplot.subplots(
+        1, 2, figsize=(WIDTH, 4), layout="constrained", sharey=True, gridspec_kw={"width_ratios": (2.2, 1)}
+    )
+    names = [COPIES[way][0] for way in own]
+    for number, (way, row) in enumerate(own.items()):
+        places = COPIES[way][1]
+        for begin, end in pairwise(places):
+            # The buffer of the reader is only there for arrays of several dimensions.
+            line = "dashed" if PLACES[begin] == "buffer of the reader" else "solid"
+            style = {"arrowstyle": "-|>", "color": BLACK, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
+            left.annotate("", (end, number), (begin, number), arrowprops=style)
+        left.plot(places, [number] * len(places), "o", color=VALUES[0], markersize=7)
+        right.barh(number, row["value"], 0.6, xerr=_error(row), color=VALUES[0], capsize=3)
+    left.set(yticks=range(len(own)), yticklabels=names, xlim=(-0.4, len(PLACES) - 0.6), ylim=(len(own) - 0.5, -0.5))
+    left.set_xticks(range(len(PLACES)), PLACES, rotation=35, ha="right", rotation_mode="anchor")
+    right.set_xlabel("GB/s,\nmore is better")
+    left.grid(visible=False)
+    right.grid(axis="y", visible=False)
+    return figure
+
+
+def _copied(rows: Rows) -> dict[str, dict[str, Any]]:
+    """Way → its row, the ways in the order of `COPIES`."""
+    found = {row["curve"]: row for row in rows if row["group"] == COPIED}
+    return {way: found[way] for way in COPIES if way in found}
 
 
 def sizes(rows: Rows) -> Any:
@@ -238,8 +282,10 @@ def cut(rows: Rows) -> Any:
 PICTURES: dict[str, Callable[[Rows], Any]] = {
     "transports": transports, "sizes": sizes, "aggregation": aggregation, "async": asynchronous,
     "compression": compression, "queue": queue, "cut": cut,
-    "latency": latency, "pipe": pipe,
+    "latency": latency, "pipe": pipe, "copies": copies,
 }  # fmt: skip
+SHOWN_AGAIN = {"copies": "transports"}
+"""Pictures of rows that belong to another one, too."""
 
 
 def transports_finding(rows: Rows) -> str:
@@ -248,13 +294,25 @@ def transports_finding(rows: Rows) -> str:
     return f"As wf plans it, 64 MB steps are {_span(gains)} × as fast as with ADIOS2's defaults"
 
 
+def copies_finding(rows: Rows) -> str:
+    """What the copies cost that shared memory saves."""
+    own = _copied(rows)
+    times = {way: _ratio(own[way], own["tcp"]) for way in ("shm", "shm, views")}
+    return (
+        f"Through shared memory a 64 MB step is {times['shm']:.2g} × as fast as by tcp, as wf plans it, and "
+        f"{times['shm, views']:.2g} × where the reader takes a view"
+    )
+
+
 def sizes_finding(rows: Rows) -> str:
     """The fastest transport of the smallest and of the largest steps, and where tcp as planned loses."""
     by_size = _by(rows, "x")
     told: dict[str, list[str]] = {}
     for size in (min(by_size), max(by_size)):
         own = by_size[size]
-        fastest = max((each for each in ("tcp", "ucx", "rdma") if each in own), key=lambda each: own[each]["value"])
+        fastest = max(
+            (each for each in ("tcp", "ucx", "rdma", "shm") if each in own), key=lambda each: own[each]["value"]
+        )
         gain = f"{_ratio(own[fastest], own['tcp by default']):.2g} × ({_bytes(size)})"
         told.setdefault(fastest, []).append(gain)
     slower = [size for size, own in by_size.items() if own["tcp"]["value"] < own["tcp by default"]["value"]]
@@ -337,7 +395,7 @@ def cut_finding(rows: Rows) -> str:
 FINDINGS: dict[str, Callable[[Rows], str]] = {
     "transports": transports_finding, "sizes": sizes_finding, "aggregation": aggregation_finding,
     "async": async_finding, "compression": compression_finding, "queue": queue_finding, "cut": cut_finding,
-    "latency": latency_finding, "pipe": pipe_finding,
+    "latency": latency_finding, "pipe": pipe_finding, "copies": copies_finding,
 }  # fmt: skip
 """The title of each picture, from its rows."""
 
