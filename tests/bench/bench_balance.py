@@ -1,9 +1,11 @@
 """What `wf balance` chooses, against all its candidates run one by one.
 
-Six pipelines. The choice has a tenth of the runs of a campaign of all candidates. Then each candidate runs three times,
-in random order; its time is the median. The choice is judged by these runs, which it has not seen: they are as long as
-its own. The least of so many medians is a little too small by chance, so that even the best candidate is rarely at
-1.00. All runs: [balance-runs.csv](balance-runs.csv).
+First `wf calibrate` measures transports, files and compressors, once for all. Then six pipelines: the choice has a
+tenth of the runs of a campaign of all candidates. Then each candidate runs three times, in random order; its time is
+the median. The choice is judged by these runs, which it has not seen: they are as long as its own. The least of so many
+medians is a little too small by chance, so that even the best candidate is rarely at 1.00. All runs:
+[balance-runs.csv](balance-runs.csv). Takes the Python that runs it: that of `make adios2-mpi` has all transports, and
+the compressors that one of the pipelines needs.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from typing import Any, NamedTuple
 
 from tests.bench import streams
 from workflow.api.balances import BalanceRequest, BalanceSearch
-from workflow.errors import SpecError
 
 REPETITIONS, TENTH = 3, 0.1
 RUNS = streams.ROOT / "docs/balance-runs.csv"
@@ -36,11 +37,14 @@ QUEUE = {"streams.field.queue.limit": [4]}
 
 
 class Held(NamedTuple):
-    """A pipeline, what is varied besides what wf varies by itself, and whether another run is on the machine."""
+    """A pipeline, what is varied besides what wf varies by itself, and whether another program is on the machine."""
 
     text: str
     vary: Mapping[str, Sequence[Any]] = {}
+    fixed: Sequence[str] = ()
+    """What is not varied: all candidates run, so there may not be too many."""
     beside: bool = False
+    needs_operators: bool = False
 
 
 def gray_scott(size: int, every: int) -> str:
@@ -53,20 +57,21 @@ PIPELINES = {
         f"stages:\n  sim: {gray_scott(48, 40)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
         "  keep: {component: archive}\n"
         "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n",
-        QUEUE,
+        QUEUE, ["streams.pdf.via"],
     ),
     "analysis-bound": Held(
         f"stages:\n  sim: {gray_scott(64, 1)}\n"
         "  stat: {component: statistics, with: {variable: V, other: U}}\n  keep: {component: \"null\"}\n"
         "streams:\n  field: {from: sim, to: stat}\n  stat: {from: stat, to: keep}\n",
-        QUEUE,
+        QUEUE, ["streams.stat.via"],
     ),
     "memory-bound": Held(
         "stages:\n  sim: {component: synthetic, with: {bytes: 32 MB, steps: 500}}\n"
         "  a: {component: \"null\", place: {cores_per_rank: 1}}\n  b: {component: \"null\"}\n"
         "streams:\n  field: {from: sim, to: [a, b]}\n",
-        {**QUEUE, "stages.a.place.cores_per_rank": [0], "stages.a.ranks": [2], "stages.b.ranks": [2],
+        {**QUEUE, "stages.a.ranks": [2], "stages.b.ranks": [2],
          "streams.field.queue.when_full": ["discard"]},
+        ["stages.a.place.cores_per_rank"],
     ),
     "compression": Held(
         f"stages:\n  sim: {gray_scott(64, 5)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
@@ -74,18 +79,20 @@ PIPELINES = {
         "streams:\n  field: {from: sim, to: pdf, via: bp5}\n  pdf: {from: pdf, to: keep}\n",
         {"streams.field.coupling": ["live"], "stages.sim.output.compression": [
             {"*": {"blosc": {"codec": "zstd", "level": 1}}}, {"*": {"bzip2": {"level": 1}}}]},
+        ["streams.pdf.via", "stages.pdf.place.cores_per_rank"],
+        needs_operators=True,
     ),
     "four stages": Held(
         f"stages:\n  sim: {gray_scott(48, 20)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
-        "  stat: {component: statistics, with: {variable: U}}\n  keep: {component: \"null\"}\n"
-        "streams:\n  field: {from: sim, to: [pdf, stat]}\n  pdf: {from: pdf, to: keep}\n",
-        QUEUE,
+        '  stat: {component: statistics, with: {variable: pdf}}\n  keep: {component: "null"}\n'
+        "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: stat}\n  stat: {from: stat, to: keep}\n",
+        QUEUE, ["streams.pdf.via", "streams.stat.via", "stages.stat.ranks", "stages.stat.place.cores_per_rank"],
     ),
     "two runs": Held(
         f"stages:\n  sim: {gray_scott(48, 20)}\n  pdf: {{component: histogram, with: {{variable: V}}}}\n"
         '  keep: {component: "null"}\n'
         "streams:\n  field: {from: sim, to: pdf}\n  pdf: {from: pdf, to: keep}\n",
-        QUEUE,
+        QUEUE, ["streams.pdf.via"],
         beside=True,
     ),
 }  # fmt: skip
@@ -96,23 +103,33 @@ def measure() -> list[streams.Row]:
     wanted = os.environ.get("WF_BENCH_BALANCE")
     rows: list[streams.Row] = []
     with streams.folder() as name:
+        calibrate(Path(name))
         for number, (title, held) in enumerate(PIPELINES.items()):
-            if wanted in (None, title):
+            if held.needs_operators and "mpi" not in streams.planes():
+                print(f"{title}: not measured: it needs the ADIOS2 of `make adios2-mpi`", file=sys.stderr, flush=True)
+            elif wanted in (None, title):
                 folder = Path(name) / str(number)
                 folder.mkdir()
-                try:
-                    with busy_beside() if held.beside else contextlib.nullcontext():
-                        rows += judged(title, held, folder)
-                except SpecError as error:  # compressors, without the ADIOS2 of `make adios2-mpi`
-                    print(f"{title}: not measured: {error.problems[0].message}", file=sys.stderr, flush=True)
+                with busy_beside() if held.beside else contextlib.nullcontext():
+                    rows += judged(title, held, folder)
     return rows
+
+
+def calibrate(folder: Path) -> None:
+    """Measure this machine, for all pipelines; the user's own calibration is neither read nor written."""
+    os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+    (folder / "measured").mkdir()
+    parts = ["transports", "file_system", "memory", *(["compressors"] if "mpi" in streams.planes() else [])]
+    argv = [sys.executable, "-m", "workflow.cli", "calibrate", "--dir", str(folder / "measured")]
+    argv += [word for part in parts for word in ("--only", part)] + (["--quick"] if streams.QUICK else [])
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=streams.environment({}))
 
 
 def judged(title: str, held: Held, folder: Path) -> list[streams.Row]:
     """Balance a pipeline, then run all candidates."""
     file = folder / "pipeline.yaml"
     file.write_text(f"wf: 1\nname: held\noversubscribe: true\n{held.text}")
-    request = BalanceRequest(file, vary=held.vary, directory=folder / "balance")
+    request = BalanceRequest(file, vary=held.vary, fixed=held.fixed, directory=folder / "balance")
     search = BalanceSearch(request)
     # The choice has a tenth of the runs.
     probes = max(2, round(TENTH * streams.repetitions(REPETITIONS) * len(search.space.candidates)))
