@@ -31,7 +31,7 @@ from workflow.forecast.known_stages import (
     step_ratios,
     stream_sizes,
 )
-from workflow.forecast.quartiles import NOTHING, Quartiles, exactly, together
+from workflow.forecast.quartiles import NOTHING, Interval, Quartiles, exactly, together
 from workflow.forecast.stream_costs import StreamTerms, stream_terms
 from workflow.formatting import plural, rate, size
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
@@ -168,11 +168,12 @@ def _group(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Kn
     paces += _turns(names, plan, work, known)
     # Equal ones: the stage is named, which the reader can do something about.
     limit = max(paces, key=lambda pace: pace[1].median)[0]
-    step = Quartiles(
+    longest = Quartiles(
         median=max(pace.median for _, pace in paces),
-        low=max(pace.low for _, pace in paces) * (1 - MODEL_ERROR),
-        high=max(pace.high for _, pace in paces) * (1 + MODEL_ERROR),
+        low=max(pace.low for _, pace in paces),
+        high=max(pace.high for _, pace in paces),
     )
+    step = longest.eight_of_ten(MODEL_ERROR)
     return GroupForecast(
         stages=list(names), step=step, complete=all(work[name].complete for name in names), limited_by=limit
     )
@@ -240,7 +241,7 @@ def _couples(stream: StreamPlan) -> bool:
     return stream.queue is not None and stream.queue.when_full == "block"
 
 
-def _stage(name: str, work: Work, step: Quartiles, known: Knowledge) -> StageForecast:
+def _stage(name: str, work: Work, step: Interval, known: Knowledge) -> StageForecast:
     ratio = known.stage_steps[name]
     return StageForecast(
         name=name, terms=work.terms, work=work.seconds, cpu=work.cpu, complete=work.complete,
