@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.test_submission_on_slurm import Submitted
 from tests.support.pipelines import run as run_here
-from tests.support.resumed_runs import ANALYSIS, SIMULATION
+from tests.support.resumed_runs import ANALYSIS, TIMED
 from tests.support.slurm_cluster import SlurmCluster
 from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
@@ -35,9 +35,6 @@ streams:
   means: {{from: mean, to: keep, via: bp5}}
 """  # noqa: E501
 # A simulation of two ranks and its analysis run together, on a node each. All steps take 100 s.
-LONG = SIMULATION.replace('range(state["step"], 21)', 'range(state["step"], int(sys.argv[2]))').replace(
-    "time.sleep(0.05)", "time.sleep(float(sys.argv[3]))"
-)
 COUPLED_ALLOCATION = "allocation: {nodes: 3, parts: 8, walltime: 1 min, grace: 28 s}"
 COUPLED_STEPS, COUPLED_STEP_S = 40, 2.5
 COUPLED = """
@@ -108,7 +105,7 @@ def test_a_simulation_that_is_cut_three_times_goes_on_from_its_saved_states_toge
 ) -> None:
     def stages(folder: Path, step_s: float, places: dict[str, str]) -> str:
         (folder / "mean.py").write_text(ANALYSIS)
-        (folder / "sim.py").write_text(LONG)
+        (folder / "sim.py").write_text(TIMED)
         return COUPLED.format(folder=folder, steps=COUPLED_STEPS, step_s=step_s, field=field, places=places)
 
     text = stages(tmp_path, COUPLED_STEP_S, ON_THREE_NODES)

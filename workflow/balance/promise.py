@@ -17,6 +17,18 @@ def read_promise(options: Sequence[str]) -> Promise | None:
 
     `options`: what was laid over the pipeline, as options of `wf run`, each followed by its value.
     """
+    found = balance_of(options)
+    return None if found is None else promise_of(found)
+
+
+def promise_of(balance: Balance) -> Promise:
+    """What it promises of its choice."""
+    took = balance.chosen.seconds
+    return Promise(stage=balance.counted, median=took.median, low=took.low, high=took.high, paced=balance.paced)
+
+
+def balance_of(options: Sequence[str]) -> Balance | None:
+    """The balance whose choice a run with these options has; None as for `read_promise`."""
     given = list(zip(options[::2], options[1::2], strict=False))
     overlay = next((Path(value) for option, value in reversed(given) if option == "--profile"), Path())
     if overlay.name != OVERLAY_FILE:
@@ -29,5 +41,4 @@ def read_promise(options: Sequence[str]) -> Promise | None:
     others |= {"--via"} & set(options)
     if not found.chosen.probes or others & {*found.chosen.settings, "--via"}:
         return None
-    took = found.chosen.seconds
-    return Promise(stage=found.counted, median=took.median, low=took.low, high=took.high, paced=found.paced)
+    return found
