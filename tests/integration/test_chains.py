@@ -228,11 +228,6 @@ def coupled(folder: Path, step_s: float, steps: int) -> str:
 SHM = candidate(1, 1, 1, via="shm")
 
 
-def broad(found: BalancedCandidate) -> BalancedCandidate:
-    """The same with a promise that is kept."""
-    return found.model_copy(update={"seconds": found.seconds.model_copy(update={"high": 60.0})})
-
-
 def write_coupled(login: ChainLogin, steps: int, *others: BalancedCandidate) -> Path:
     """A pipeline of coupled stages, and a balance of it that has promised 1 ms. Returns the folder of that."""
     login.write(parts=9, step_s=0.0, run_s=10)
@@ -249,7 +244,7 @@ RUN = ("run", "p.yaml", "--site", "slurm.yaml", "--overlay", "balance/small/over
 def test_after_a_part_that_took_longer_than_wf_balance_promised_the_next_one_has_other_settings(
     login: ChainLogin, tmp_path: Path
 ) -> None:
-    folder = write_coupled(login, 120, broad(candidate(150, via="sst-tcp")))
+    folder = write_coupled(login, 120, candidate(150, via="sst-tcp", high=400))
     kept = [path.read_bytes() for path in sorted(folder.iterdir())]
     said = login.wf(*RUN)
     runs = login.runs

@@ -13,14 +13,17 @@ VIA, RANKS, SHARE = "streams.field.via", "stages.sim.ranks", "stages.mean.place.
 _KEYS = {"via": VIA, "ranks": RANKS, "share": SHARE}
 
 
-def candidate(*probes: float, nodes: int = 1, **settings: Any) -> BalancedCandidate:
-    """A candidate whose probes took so many ms per step; `via`, `ranks` and `share` stand for keys."""
+def candidate(*probes: float, nodes: int = 1, high: float = 1.05, **settings: Any) -> BalancedCandidate:
+    """A candidate whose probes took so many ms per step; `via`, `ranks` and `share` stand for keys.
+
+    `high`: the upper bound of what it promises, ÷ the median.
+    """
     seconds = [each / 1000 for each in probes]
     middle = geometric_mean(seconds) if seconds else 0.001
     return BalancedCandidate(
         settings={_KEYS.get(key, key): value for key, value in settings.items()},
         probes=seconds,
-        seconds=KnownRange(median=middle, low=0.95 * middle, high=1.05 * middle),
+        seconds=KnownRange(median=middle, low=0.95 * middle, high=high * middle),
         ratio=KnownRange(median=1.0, low=1.0, high=1.0),
         forecast=None,
         nodes=nodes,
