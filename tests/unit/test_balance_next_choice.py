@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.imagined_balances import VIA, balance, candidate
+from tests.support.imagined_balances import VIA, balance, candidate, write_balance
 from workflow.balance.balance_model import Balance, BalancedCandidate, FailedCandidate
 from workflow.balance.next_choice import changes_text, next_choice, took_text, with_choice
-from workflow.balance.promise import promise_of
+from workflow.balance.promise import balance_of, promise_of, set_keys
 
 TODAY = candidate(20, 20, 20)
 SHM = candidate(10, 10, 10, via="shm")
@@ -61,6 +62,16 @@ def test_one_that_the_part_cannot_go_on_with_is_not_chosen(other: BalancedCandid
 def test_ranks_that_were_chosen_stay_what_they_are() -> None:
     chosen, other = candidate(10, via="shm", ranks=2), candidate(11, via="sst-tcp", ranks=2)
     assert next_choice(found(TCP, other, chosen=chosen), 0.015) == other
+
+
+@pytest.mark.parametrize("given", [VIA, "streams.*.via"])
+def test_a_key_that_an_option_sets_stays_as_it_is(given: str, tmp_path: Path) -> None:
+    assert next_choice(found(TCP), 0.015, ["stages.sim.with.steps"]) == TCP
+    assert next_choice(found(TCP), 0.015, [given]) is None
+    overlay = write_balance(tmp_path / "found", found(TCP))
+    options = ["--profile", str(overlay), "--set", "stages.sim.with.steps=9"]
+    assert balance_of(options) == found(TCP) and set_keys(options) == ["stages.sim.with.steps"]
+    assert balance_of([*options, "--set", f"{given}=sst"]) is None
 
 
 def test_one_that_has_failed_once_is_not_chosen() -> None:

@@ -43,17 +43,16 @@ def find_next_settings(run_dir: Path, before: Plan, state: RunState) -> NextSett
     if forecast is None or forecast.promised is None or state.lost or state.attempts:
         return NextSettings()
     from workflow.balance.next_choice import changes_text, next_choice, took_text, with_choice
-    from workflow.balance.promise import balance_of, promise_of
+    from workflow.balance.promise import balance_of, promise_of, set_keys
     from workflow.provenance.provenance_model import read_provenance
 
     provenance = read_provenance(run_dir)
-    balance = None if provenance is None else balance_of(provenance.options)
-    if balance is None:
+    options = [] if provenance is None else provenance.options
+    if (balance := balance_of(options)) is None:
         return NextSettings(text=f"what `wf balance` found cannot be read any more: {KEPT}")
-    took_s = _took_s(run_dir, state, balance)
-    if took_s is None or promise_of(balance) != forecast.promised:
+    if promise_of(balance) != forecast.promised or (took_s := _took_s(run_dir, state, balance)) is None:
         return NextSettings()
-    if (choice := next_choice(balance, took_s)) is None:
+    if (choice := next_choice(balance, took_s, set_keys(options))) is None:
         return NextSettings()
     took = took_text(before.part_number, took_s, balance.chosen.seconds)
     text = f"part {before.part_number + 1} uses {changes_text(balance, choice)}: {took}"
@@ -61,11 +60,14 @@ def find_next_settings(run_dir: Path, before: Plan, state: RunState) -> NextSett
 
 
 def _took_s(run_dir: Path, state: RunState, balance: Balance) -> float | None:
-    """Seconds per step of a part, measured as what was promised; None: of too few steps."""
+    """Seconds per step of a part, measured as what was promised; None: it had too few steps to tell."""
     from workflow.report.build.measured_forecast import step_time
     from workflow.report.read.run_records import read_records
 
-    took = step_time(read_records(run_dir, state), balance.counted)
+    records = read_records(run_dir, state)
+    if balance.counted not in records.metrics:
+        return None
+    took = step_time(records, balance.counted)
     if took.steps < LEAST_STEPS:
         return None
     return took.pace_s if balance.paced else took.span_s

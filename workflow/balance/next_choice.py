@@ -5,11 +5,12 @@ What was measured of the part is set against what is in `balance.json`: a job th
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+from collections.abc import Collection
 from statistics import geometric_mean
 
 from workflow.balance.balance_model import Balance, BalancedCandidate, KnownRange
 from workflow.balance.candidates import setting_text
+from workflow.balance.promise import is_set
 from workflow.balance.search import TOLERANCE
 from workflow.report.show.forecast_tables import short_time
 
@@ -18,7 +19,7 @@ from workflow.report.show.forecast_tables import short_time
 CHANGEABLE = ("stages.*.place.*", "stages.*.output.async", "streams.*.via")
 
 
-def next_choice(balance: Balance, took_s: float) -> BalancedCandidate | None:
+def next_choice(balance: Balance, took_s: float, given: Collection[str] = ()) -> BalancedCandidate | None:
     """The candidate whose settings the next part has; None: it has those of this part.
 
     It has run as a probe, differs in nothing but what may change between two parts, needs no more nodes, and is
@@ -27,6 +28,7 @@ def next_choice(balance: Balance, took_s: float) -> BalancedCandidate | None:
     Args:
         balance: the one whose choice this part has used.
         took_s: seconds per step of this part, measured as those of the probes were.
+        given: keys that stay as they are, because an option of the run sets them.
     """
 
     def cost(each: BalancedCandidate) -> float:
@@ -35,7 +37,7 @@ def next_choice(balance: Balance, took_s: float) -> BalancedCandidate | None:
     chosen = balance.chosen
     if took_s <= chosen.seconds.high:
         return None
-    best = min(_rivals(balance), key=cost, default=chosen)
+    best = min(_rivals(balance, given), key=cost, default=chosen)
     return best if cost(best) < (1 - TOLERANCE) * cost(chosen) else None
 
 
@@ -74,14 +76,14 @@ def changes_text(balance: Balance, choice: BalancedCandidate) -> str:
     return ", ".join(f"{text(key, choice)} in place of {text(key, balance.chosen)[len(key) + 1 :]}" for key in keys)
 
 
-def _rivals(balance: Balance) -> list[BalancedCandidate]:
+def _rivals(balance: Balance, given: Collection[str]) -> list[BalancedCandidate]:
     failed = [each.settings for each in balance.failed]
     return [
         each
         for each in (balance.today, *balance.others)
         if each.probes and each.settings not in failed and each.nodes <= balance.chosen.nodes
         if (keys := _different(balance.chosen, each))
-        if all(any(fnmatchcase(key, pattern) for pattern in CHANGEABLE) for key in keys)
+        if all(is_set([key], CHANGEABLE) for key in keys) and not is_set(keys, given)
     ]  # fmt: skip
 
 
