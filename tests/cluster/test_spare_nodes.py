@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cluster.test_chains_on_slurm import LONG
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.pipelines import ROOT
 from tests.support.pipelines import run as run_here
 from tests.support.reliability import note
-from tests.support.resumed_runs import ANALYSIS, stream_steps
+from tests.support.resumed_runs import ANALYSIS, TIMED, stream_steps
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
 from tests.support.waiting import wait_until
 from workflow.api.runs import read_report
@@ -72,7 +71,7 @@ CELLS = [
 def stages_of(folder: Path, cell: Cell, place: str, step_s: float) -> str:
     """The pipeline below its head: three stages, the one that is to be lost is the second."""
     (folder / "mean.py").write_text(ANALYSIS)
-    (folder / "sim.py").write_text(LONG)
+    (folder / "sim.py").write_text(TIMED)
     order = [name for name in ("keep", "sim", "mean") if name != cell.role]
     order.insert(1, cell.role)
     stages = "".join(

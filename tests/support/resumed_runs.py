@@ -106,6 +106,10 @@ with stage.open_writer("field") as out:
         cells = np.cos(cells + step)
         time.sleep(0.05)
 """
+# The same with so many steps of so many seconds: `none STEPS SECONDS`.
+TIMED = SIMULATION.replace('range(state["step"], 21)', 'range(state["step"], int(sys.argv[2]))').replace(
+    "time.sleep(0.05)", "time.sleep(float(sys.argv[3]))"
+)
 SAVING = """
 stages:
   sim:

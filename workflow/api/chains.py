@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,15 @@ from workflow.api.replays import load_as_run
 from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
 from workflow.errors import WfError
-from workflow.run.chain import NextPart, is_planned, read_next_part, standstill, why_last, write_next_part
+from workflow.run.chain import (
+    NEXT_SETTINGS,
+    NextPart,
+    is_planned,
+    read_next_part,
+    standstill,
+    why_last,
+    write_next_part,
+)
 from workflow.run.records.find_runs import following_part
 from workflow.run.records.job_record import read_job
 from workflow.run.records.run_directory import read_allocation, read_filled_plan
@@ -71,26 +81,60 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     without = lost_hosts(before, state)
     leave_job(before, run_dir)
     _enter_folder(run_dir)
-    part = plan_part(run_dir, sets=_same_site(run_dir, before))
-    if why := _why_not(before, part):
-        return NextPart("none", reason=why, hint=resume_hint(run_dir))
-    planned = part.planned
-    check_submission(planned.plan, planned.site, run_dir, in_job=True)
-    show_warnings(planned.check_before_job())
+    part, settings = _plan_adapted(run_dir, before, state)
+    if part is None:
+        part = plan_part(run_dir, sets=_same_site(run_dir, before))
+        if why := _why_not(before, part):
+            return NextPart("none", reason=why, hint=resume_hint(run_dir))
+        check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
+    show_warnings(part.planned.check_before_job())
     # The last look: whoever asks for the end from now on waits for the record, and then cancels the part.
     if why := _why_ended(run_dir, state, signals):
         return NextPart("none", reason=why, hint=resume_hint(run_dir))
-    return _submit_planned(run_dir, part, without)
+    return _submit_planned(run_dir, part, without, settings)
 
 
-def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str]) -> NextPart:
+def _plan_adapted(run_dir: Path, before: Plan, state: RunState) -> tuple[PlannedPart | None, str]:
+    """The next part with other settings than those that `wf balance` chose, and what is to be said of its settings;
+    None: with those of this part. Whatever is wrong with others does not keep the next part from being submitted."""
+    from workflow.api.next_settings import KEPT, find_next_settings
+    from workflow.submit.submission import check_submission
+
+    try:
+        overlay, text = find_next_settings(run_dir, before, state)
+        if overlay is None:
+            return None, text
+        part = plan_part(run_dir, sets=_same_site(run_dir, before), overlay=overlay)
+        why = _why_not(before, part) or _other_data(before, part.planned.plan)
+        if not why:
+            check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
+            part.planned.check_before_job()
+            return part, text
+    except (WfError, OSError, ValueError, LookupError) as error:
+        why = _text(error) if isinstance(error, WfError | OSError) else str(error)
+    shutil.rmtree(run_dir / NEXT_SETTINGS, ignore_errors=True)
+    return None, f"{KEPT}, because others cannot be planned: {why}"
+
+
+def _other_data(before: Plan, plan: Plan) -> str:
+    """Why a plan does not fit the states and files that there are of the one before; empty: it does."""
+    for stage in before.stages:
+        if plan.stage(stage.name).ranks != stage.ranks:
+            return f"{stage.name} would have another number of ranks"
+    for stream in before.streams:
+        if plan.stream(stream.name).traits.in_memory != stream.traits.in_memory:
+            return f"{stream.name} would be a file in one part, and none in another"
+    return ""
+
+
+def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str], settings: str) -> NextPart:
     from workflow.run.records.events_file import read_start_and_verdict
     from workflow.run.records.run_notes import read_notes
     from workflow.submit.submission import submit_run
 
     planned = part.planned
     directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags, latest=False)
-    record = NextPart("submitting", str(directory), without=without)
+    record = NextPart("submitting", str(directory), without=without, settings=settings)
     with contextlib.suppress(OSError):
         write_next_part(run_dir, record)
     try:
@@ -98,8 +142,8 @@ def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str]) -> Nex
     except WfError as error:
         if read_start_and_verdict(directory).finished is not None:  # it was refused for certain
             return NextPart("none", str(directory), error.message, resume_hint(run_dir))
-        return NextPart("submitted", str(directory), error.message, error.hint, without)
-    return NextPart("submitted", str(directory), without=without)
+        return NextPart("submitted", str(directory), error.message, error.hint, without, settings)
+    return replace(record, state="submitted")
 
 
 def _why_ended(run_dir: Path, state: RunState, signals: Callable[[], list[str]]) -> str:

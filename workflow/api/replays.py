@@ -65,9 +65,16 @@ def load_replay(
 
 
 def load_as_run(
-    run_dir: Path, plan: Plan, *, pipeline: str | os.PathLike[str] | None = None, sets: Sequence[str] = ()
+    run_dir: Path,
+    plan: Plan,
+    *,
+    pipeline: str | os.PathLike[str] | None = None,
+    sets: Sequence[str] = (),
+    overlay: Path | None = None,
 ) -> Loaded:
     """The pipeline file of a run as it is now, with the options of the run and then `sets`; another file without them.
+
+    `overlay`: a file that takes the place of the last overlay.
 
     Raises:
         RunError: the file is not there.
@@ -77,7 +84,10 @@ def load_as_run(
     if not path.exists():
         kept = f"the run has kept it as it was: cp {run_dir / 'pipeline.yaml'} {path}"
         raise RunError(f"{path}, the pipeline file of the run, is not there", kept)
-    return load_pipeline(path, **_options(run_dir if pipeline is None else None, sets))
+    options = _options(run_dir if pipeline is None else None, sets)
+    if overlay is not None:
+        options["profiles"][-1:] = [str(overlay)]
+    return load_pipeline(path, **options)
 
 
 def _options(run_dir: Path | None, sets: Sequence[str]) -> dict[str, Any]:

@@ -43,7 +43,9 @@ class PlannedPart:
         return self.planned.plan.part
 
 
-def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()) -> PlannedPart:
+def plan_part(
+    run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = (), overlay: Path | None = None
+) -> PlannedPart:
     """Plan the next part of a run that has ended, however it has ended. Starts nothing.
 
     The file of the pipeline is read as it is now, with the options of the run. Earlier parts are only read.
@@ -51,6 +53,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     Args:
         run: the run, or any part of it: the newest one counts.
         sets: `KEY=VALUE`, as for `load_pipeline`.
+        overlay: a file that takes the place of the last overlay of the run.
 
     Raises:
         RunError: the run goes on, has succeeded, cannot be read, or nothing of it can be used.
@@ -83,7 +86,7 @@ def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] 
     _refuse(directory)
     events = tuple(read_events(directory))
     state = fold(initial_state(before), events)
-    loaded = load_as_run(directory, before, sets=sets)
+    loaded = load_as_run(directory, before, sets=sets, overlay=overlay)
     planned = plan_run(replace(loaded, changes=changes_of(directory, before, events)))
     plan = planned.plan
     _check_same(before, plan, directory)

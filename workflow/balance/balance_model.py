@@ -52,6 +52,9 @@ class BalancedCandidate(BalancePart):
     nodes: int
     queue_memory: int | None = Field(description="bytes that its queues may hold in all; None: not known")
     waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
+    took_s: float | None = Field(
+        None, description="seconds per step of the newest part of a run that used it before another one took its place"
+    )
 
 
 class FailedCandidate(BalancePart):

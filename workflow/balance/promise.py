@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,6 +18,18 @@ def read_promise(options: Sequence[str]) -> Promise | None:
 
     `options`: what was laid over the pipeline, as options of `wf run`, each followed by its value.
     """
+    found = balance_of(options)
+    return None if found is None else promise_of(found)
+
+
+def promise_of(balance: Balance) -> Promise:
+    """What it promises of its choice."""
+    took = balance.chosen.seconds
+    return Promise(stage=balance.counted, median=took.median, low=took.low, high=took.high, paced=balance.paced)
+
+
+def balance_of(options: Sequence[str]) -> Balance | None:
+    """The balance whose choice a run with these options has; None as for `read_promise`."""
     given = list(zip(options[::2], options[1::2], strict=False))
     overlay = next((Path(value) for option, value in reversed(given) if option == "--profile"), Path())
     if overlay.name != OVERLAY_FILE:
@@ -25,9 +38,17 @@ def read_promise(options: Sequence[str]) -> Promise | None:
         found = Balance.model_validate_json((overlay.parent / BALANCE_FILE).read_bytes())
     except (OSError, ValidationError):
         return None
-    others = {value.partition("=")[0] for option, value in given if option == "--set"}
-    others |= {"--via"} & set(options)
-    if not found.chosen.probes or others & {*found.chosen.settings, "--via"}:
+    if not found.chosen.probes or "--via" in options or is_set(found.chosen.settings, set_keys(options)):
         return None
-    took = found.chosen.seconds
-    return Promise(stage=found.counted, median=took.median, low=took.low, high=took.high, paced=found.paced)
+    return found
+
+
+def set_keys(options: Sequence[str]) -> list[str]:
+    """The keys, which may have a `*`, of `--set` among such options."""
+    given = zip(options[::2], options[1::2], strict=False)
+    return [value.partition("=")[0] for option, value in given if option == "--set"]
+
+
+def is_set(keys: Iterable[str], given: Collection[str]) -> bool:
+    """Whether one of the keys is among those that were given."""
+    return any(fnmatchcase(key, each) for key in keys for each in given)

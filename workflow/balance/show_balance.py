@@ -142,15 +142,19 @@ def overlay_text(balance: Balance, path_of: Callable[[str], Sequence[str]]) -> s
         lines += [f"# {line.strip()}" for line in verdict_lines(balance)]
         promised, today = _time(balance.chosen.seconds), _time(balance.today.seconds)
         lines.append(f"# Time per step of {balance.counted}: {promised}, with the file alone {today}.")
+    return "\n".join([*lines, *settings_yaml(balance.chosen.settings, path_of)]) + "\n"
+
+
+def settings_yaml(settings: Mapping[str, Any], path_of: Callable[[str], Sequence[str]]) -> list[str]:
+    """The lines of an overlay with these settings: key → value, as of a candidate."""
     tree: dict[str, Any] = {}
-    for key, value in balance.chosen.settings.items():
+    for key, value in settings.items():
         place = tree
         *path, last = path_of(key)
         for part in path:
             place = place.setdefault(part, {})
         place[last] = value
-    lines += [f"{section}: {json.dumps(content)}" for section, content in tree.items()] or ["{}"]
-    return "\n".join(lines) + "\n"
+    return [f"{section}: {json.dumps(content)}" for section, content in tree.items()] or ["{}"]
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
