@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
-from workflow.data_files.read_steps import find_data
+from workflow import stage
+from workflow.data_files.read_steps import find_data, has_steps
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
@@ -24,7 +27,8 @@ def explained(run_dir: Path, **run: object) -> str:
     """The paragraph; `run`: what was found out about the run besides its records."""
     report = compute_report(run_dir)
     report = report.model_copy(update={"run": report.run.model_copy(update=run)})
-    return " ".join(explanation(report, read_records(run_dir), has_data=bool(find_data(run_dir))))
+    has_data = any(map(has_steps, find_data(run_dir).values()))
+    return " ".join(explanation(report, read_records(run_dir), has_data=has_data))
 
 
 def going_on(run_dir: Path, at: float) -> Path:
@@ -63,9 +67,13 @@ def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> Non
     """`wf look` of a run that left no data is an error."""
     run_dir = write_sample(tmp_path / "runs/good")
     assert "Next: `wf report good` has all figures; to make saxs faster, " in explained(run_dir)
-    (run_dir / "saxs.bp").mkdir()
-    (run_dir / "saxs.bp/md.idx").touch()
-    assert "Next: `wf report good` has all figures, `wf look good` draws the data; to make " in explained(run_dir)
+    for count in (0, 1, 2):
+        shutil.rmtree(run_dir / "saxs.bp", ignore_errors=True)
+        with stage.open_writer(path=run_dir / "saxs.bp") as out:
+            for _ in range(count):
+                with out.step():
+                    out.write("pattern", np.ones(8), shape=(8,), start=(0,))
+        assert ("all figures, `wf look good` draws the data; to make " in explained(run_dir)) == (count > 0), count
 
 
 def test_a_run_elsewhere_is_called_by_its_path(tmp_path: Path) -> None:
