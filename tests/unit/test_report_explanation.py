@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
-from workflow import stage
 from workflow.data_files.read_steps import find_data, has_steps
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_in_words import ON_SPEED, ON_WAITS, explanation
+from workflow.stage import open_writer
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> Non
     assert "Next: `wf report good` has all figures; to make saxs faster, " in explained(run_dir)
     for count in (0, 1, 2):
         shutil.rmtree(run_dir / "saxs.bp", ignore_errors=True)
-        with stage.open_writer(path=run_dir / "saxs.bp") as out:
+        with open_writer(path=run_dir / "saxs.bp") as out:
             for _ in range(count):
                 with out.step():
                     out.write("pattern", np.ones(8), shape=(8,), start=(0,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
-from workflow.formatting import NOTHING, duration, plural, size
+from workflow.formatting import NOTHING, command_text, duration, plural, size
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import (
@@ -388,7 +387,7 @@ def program_text(stage: StagePlan) -> str:
 def brief_command(words: Sequence[str]) -> str:
     """The first words of a command without their folders."""
     names = (Path(word).name if word.startswith("/") else word for word in words)
-    return shortened(shlex.join(names), LONGEST_PROGRAM)
+    return shortened(command_text(names), LONGEST_PROGRAM)
 
 
 def start_text(stage: StagePlan) -> str:
