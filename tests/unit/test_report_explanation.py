@@ -11,6 +11,7 @@ import pytest
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
 from workflow.data_files.read_steps import find_data, has_steps
 from workflow.report.build.make_report import make_report
+from workflow.report.html.page import make_html
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_in_words import ON_SPEED, ON_WAITS, explanation
@@ -99,6 +100,22 @@ def test_of_a_supervisor_that_was_killed_no_error_is_to_be_corrected(tmp_path: P
     text = explained(write_run(tmp_path / "runs/bad", make_plan(), events, metrics))
     assert text.endswith("Next: `wf resume bad` goes on where it was."), text
     assert "correct" not in text
+
+
+def test_why_the_data_of_a_stream_move_as_they_do(tmp_path: Path) -> None:
+    """Also on the page of the report; as `wf plan --explain` has said it."""
+    run_dir = write_sample(tmp_path / "runs/good")
+    assert "as planned" not in explained(run_dir)  # nothing was to be chosen
+    why = "auto: shared memory, both ends are on node 0"
+    plan = make_plan()
+    reasons = {f"streams.{each.name}.transport": why for each in plan.streams}
+    streams = [each.model_copy(update={"transport": "tcp"}) for each in plan.streams]
+    plan = plan.model_copy(update={"reasons": reasons, "streams": streams})
+    (run_dir / "plan.json").write_text(plan.to_json())
+    assert f"The transport of atoms and pattern as planned: tcp, {why}." in explained(run_dir)
+    page = make_html(read_records(run_dir), compute_report(run_dir))
+    (row,) = (line for line in page.split("<tr") if why in line)
+    assert "atoms, pattern" in row
 
 
 def test_a_run_that_goes_on(tmp_path: Path) -> None:

@@ -338,14 +338,21 @@ def end_table(plan: Plan) -> Table:
     return make_table(END_COLUMNS, same.values())
 
 
-def transport_table(plan: Plan) -> Table:
-    """How the data of each stream move, where there was a choice."""
-    same: dict[tuple[str, str], tuple[str, ...]] = {}
+def transport_rows(plan: Plan) -> list[TransportRow]:
+    """How the data of each stream move, where there was a choice; those of the members of an ensemble together."""
+    from workflow.report.show.folded_members import Folding
+
+    folded = Folding.of_plan(plan).streams
+    same: dict[tuple[str, str], dict[str, None]] = {}
     for each in plan.streams:
         if reason := plan.reasons.get(f"streams.{each.name}.transport", ""):
-            key = (each.transport_word or NOTHING, reason)
-            same[key] = (*same.get(key, ()), each.name)
-    return make_table(TRANSPORT_COLUMNS, [TransportRow(names, *key) for key, names in same.items()])
+            same.setdefault((each.transport_word or NOTHING, reason), {})[folded.get(each.name, each.name)] = None
+    return [TransportRow(tuple(names), *key) for key, names in same.items()]
+
+
+def transport_table(plan: Plan) -> Table:
+    """The same as a table."""
+    return make_table(TRANSPORT_COLUMNS, transport_rows(plan))
 
 
 def environment_settings(plan: Plan) -> list[SettingOfStages]:
