@@ -5,11 +5,15 @@ And texts of others in one line.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from datetime import datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 NO_BREAK = "\u00a0"
 NOTHING = "-"
+# A word of a command that is another one for each member of an ensemble.
+VARIES = "…"
 
 
 def size(count: float | None) -> str:
@@ -102,3 +106,8 @@ def three_figures(value: float) -> str:
 def one_line(text: str) -> str:
     """The text in one line, without control characters and half characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def command_text(words: Iterable[str]) -> str:
+    """A command as a shell takes it; `…` stays as it is."""
+    return " ".join(word if word == VARIES else shlex.quote(word) for word in words)

@@ -14,8 +14,10 @@ from tests.support.held_members import held_gray_scott, let_go
 from tests.support.hurt_runs import HurtRun, newest_pid
 from tests.support.pipelines import run
 from tests.support.reliability import steps_done
+from tests.support.resumed_runs import resume, wf
 from tests.support.waiting import wait_until
 from workflow.run.records.events_file import read_events
+from workflow.run.state.events import StageExited
 from workflow.run.state.lifecycle_events import StageIgnored
 
 HURT = """
@@ -179,3 +181,34 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     assert undisturbed.code == 0, undisturbed.said
     expected = values_of(undisturbed.folder / "stat.bp", "mean")[-1]
     np.testing.assert_allclose(values_of(last / "stat.bp", "mean")[-1], expected, rtol=1e-12)
+
+
+def test_what_merges_does_not_wait_for_members_that_a_cancelled_run_never_starts(tmp_path: Path) -> None:
+    text = """
+wf: 1
+name: test
+oversubscribe: true
+stages:
+  sim:
+    component: gray_scott
+    members: {count: 2, at_once: 1}
+    with: {size: [16], steps: 30000, write_every: 1000, seed: "${{ member.index }}"}
+  keep: {component: archive, with: {path: all.bp}}
+streams:
+  field: {from: sim, to: keep, collect: any}
+"""
+    (tmp_path / "pipeline.yaml").write_text(text)
+    assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
+    wait_until(lambda: has_steps(tmp_path / "run", "sim-0"), "sim-0 has some steps")
+    code, said = wf(tmp_path, "cancel", str(tmp_path / "run"))
+    assert code == 0, said
+    exits = {event.stage: event for event in read_events(tmp_path / "run") if isinstance(event, StageExited)}
+    assert {name: (each.code, each.signal) for name, each in exits.items()} == dict.fromkeys(
+        ("sim-0", "field-merge", "keep"), (0, None)
+    ), "one waited until it got a signal"
+    done = resume(tmp_path, "part2")
+    assert done.code == 0, done.said
+    found = zip(
+        values_of(done.folder / "all.bp", "member"), values_of(done.folder / "all.bp", "member_step"), strict=True
+    )
+    assert [(int(who), int(step)) for who, step in found] == [(who, step) for who in (0, 1) for step in range(31)]

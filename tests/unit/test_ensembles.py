@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.support.planner import SITE, Planner, end_of
+from workflow.errors import SpecError
 from workflow.plan.plan_model import Plan
 from workflow.report.show.folded_members import fold_plan
 from workflow.report.show.plan_tables import failure_table, plan_stage_table
@@ -97,6 +98,23 @@ def test_members_share_nodes_as_many_as_fit(plan_of: Planner) -> None:
     assert nodes == [[(at, at + 1)] for at in (0, 0, 1, 1, 2, 2, 3)]
     cores = [plan.stage(f"sim-{index}").placement.cores for index in range(2)]
     assert cores == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "fit"), [(1, 4, "at_once: 3"), (1, 1, ""), (2, 1, "at_once: N")], ids=["one", "none", "nodes"]
+)
+def test_too_many_for_the_cores_says_how_many_would_fit_at_once(
+    nodes: int, cores: int, fit: str, plan_of: Planner
+) -> None:
+    site = SITE.model_copy(update={"nodes": nodes, "cores_per_node": cores})
+    text = ensemble("7").replace("{command: [read],", "{command: [read], place: {cores_per_rank: 1},")
+    with pytest.raises(SpecError) as caught:
+        plan_of(text, site=site)
+    hint = caught.value.problems[0].hint
+    assert ("run fewer members at the same time" in hint) == bool(fit)
+    assert fit in hint
+    if fit == "at_once: 3":
+        plan_of(text.replace("members: 7", "members: {count: 7, at_once: 3}"), site=site)
 
 
 def test_drawn_values_follow_from_the_seed_the_name_and_the_number() -> None:

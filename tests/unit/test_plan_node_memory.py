@@ -85,8 +85,9 @@ def test_a_program_of_the_users_own(plan_of: Planner, program: str, port: str, e
     plan = plan_of(OWN.replace("PROGRAM", program).replace("PORT", port))
     if expected == "SHM":
         assert engine(plan, "field") == "SHM"
+        assert "use workflow.stage, as ports without `io` say of sim (measured" in reason(plan, "field")
     else:
-        assert engine(plan, "field") == "SST" and f"no shared memory: {expected}" in reason(plan, "field")
+        assert engine(plan, "field") == "SST" and f"`transport: shm` is not taken: {expected}" in reason(plan, "field")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_program_of_the_users_own(plan_of: Planner, program: str, port: str, e
 )
 def test_what_only_sst_has_keeps_sst(plan_of: Planner, sets: tuple[str, ...], why: str) -> None:
     plan = plan_of(sets=sets)
-    assert engine(plan) == "SST" and reason(plan).endswith(f"; no shared memory: {why}")
+    assert engine(plan) == "SST" and reason(plan).endswith(f"; `transport: shm` is not taken: {why}")
     assert engine(plan, "counts") == "SHM"
 
 
@@ -108,8 +109,8 @@ def test_memory_that_is_closed_keeps_sst(plan_of: Planner) -> None:
     """As where each stage has a user namespace of its own: the memory of a process is opened in the same way."""
     plan = plan_of(site=SITE.model_copy(update={"peer_memory": False}))
     assert engine(plan) == "SST"
-    told = "no shared memory: processes may not read each other's memory here (site test says `peer_memory: false`)"
-    assert reason(plan).endswith(told)
+    why = "processes may not read each other's memory here (site test says `peer_memory: false`)"
+    assert reason(plan).endswith(f"; `transport: shm` is not taken: {why}")
 
 
 @pytest.mark.parametrize(("asked", "instead"), [("transport", "`transport: auto`"), ("via", "`via: sst`")])
@@ -145,7 +146,7 @@ def test_a_preset_of_the_users_own_keeps_sst(
         return
     assert engine(plan) == "SST" and plan.stream("positions").transport == "tcp"
     if expected != "DataTransport":  # a transport that it names is said as for any preset
-        told = f"; no shared memory: the preset `sst` is one of your own, and differs in `{expected}`"
+        told = f"; `transport: shm` is not taken: the preset `sst` is one of your own, and differs in `{expected}`"
         assert reason(plan).endswith(told)
     parameters = plan.stage("walk").end("positions", "write").parameters
     assert parameters["StatsLevel"] == "1" and parameters["DataTransport"] == "WAN"

@@ -29,7 +29,7 @@ def site(planes: list[Transport], base: Site = SITE, **more: object) -> Site:
     [
         ("one node", [], False, "tcp", "not known"),
         ("one node", ["tcp"], False, "tcp", "make adios2-mpi"),
-        ("one node", ["tcp", "rdma"], False, "rdma", "shm provider"),
+        ("one node", ["tcp", "rdma"], False, "rdma", "provider for one node"),
         ("one node", ALL, True, "ucx", "goes through its memory"),
         ("nodes", ALL, False, "tcp", "without an RDMA network"),
         ("nodes", ["tcp", "ucx"], True, "tcp", "has no rdma"),
@@ -314,7 +314,9 @@ def test_the_same_two_nodes_are_not_one_node(plan_of: Planner) -> None:
 
 
 def reason(plan_of: Planner, where: Site, *sets: str) -> str:
-    return plan_of(via="sst", sets=sets, site=where).reasons["streams.positions.transport"].split("; no shared")[0]
+    return (
+        plan_of(via="sst", sets=sets, site=where).reasons["streams.positions.transport"].split("; `transport: shm`")[0]
+    )
 
 
 @pytest.mark.parametrize(

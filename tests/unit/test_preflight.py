@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
+from workflow.errors import Problem
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.preflight import start_preflight
 from workflow.site import adios2_library
@@ -74,6 +75,27 @@ def test_a_script_that_reads_another_config_than_the_pipeline_names(plan_of: Pla
     for source in ('a.Adios("adios2.yaml")', "a.Adios(comm)", "a.Adios(sys.argv[1])", "# Adios"):
         script.write_text(f"{source}\n")
         assert not [each for each in found(plan_of, text) if "config" in each.key], source
+
+
+def test_a_script_that_opens_its_stream_by_adios2_though_its_port_names_no_io(plan_of: Planner) -> None:
+    script = plan_of.folder / "mean.py"
+    program = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/mean.py"]'
+    text = (
+        f"stages:\n  walk: {{component: walker}}\n  mean: {{{program}, reads: {{positions: {{}}}}}}\n"
+        "streams:\n  positions: {from: walk, to: mean}\n"
+    )
+    script.write_text("import adios2\n")
+
+    def said(text: str) -> list[Problem]:
+        return [each for each in found(plan_of, text) if each.key == "stages.mean.reads.positions"]
+
+    (problem,) = said(text)
+    assert problem.level == "warning"
+    assert problem.message.startswith("mean.py imports adios2 and not workflow.stage")
+    assert said(text.replace("{positions: {}}", "{positions: {io: a, config: adios2.xml}}")) == []
+    for source in ("import adios2\nfrom workflow import stage\n", "import numpy\n", "# import adios2\n"):
+        script.write_text(source)
+        assert said(text) == [], source
 
 
 def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:

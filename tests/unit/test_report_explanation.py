@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
-from workflow.data_files.read_steps import find_data
+from workflow.data_files.read_steps import find_data, has_steps
 from workflow.report.build.make_report import make_report
+from workflow.report.html.page import make_html
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_in_words import ON_SPEED, ON_WAITS, explanation
+from workflow.stage import open_writer
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +28,8 @@ def explained(run_dir: Path, **run: object) -> str:
     """The paragraph; `run`: what was found out about the run besides its records."""
     report = compute_report(run_dir)
     report = report.model_copy(update={"run": report.run.model_copy(update=run)})
-    return " ".join(explanation(report, read_records(run_dir), has_data=bool(find_data(run_dir))))
+    has_data = any(map(has_steps, find_data(run_dir).values()))
+    return " ".join(explanation(report, read_records(run_dir), has_data=has_data))
 
 
 def going_on(run_dir: Path, at: float) -> Path:
@@ -63,9 +68,13 @@ def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> Non
     """`wf look` of a run that left no data is an error."""
     run_dir = write_sample(tmp_path / "runs/good")
     assert "Next: `wf report good` has all figures; to make saxs faster, " in explained(run_dir)
-    (run_dir / "saxs.bp").mkdir()
-    (run_dir / "saxs.bp/md.idx").touch()
-    assert "Next: `wf report good` has all figures, `wf look good` draws the data; to make " in explained(run_dir)
+    for count in (0, 1, 2):
+        shutil.rmtree(run_dir / "saxs.bp", ignore_errors=True)
+        with open_writer(path=run_dir / "saxs.bp") as out:
+            for _ in range(count):
+                with out.step():
+                    out.write("pattern", np.ones(8), shape=(8,), start=(0,))
+        assert ("all figures, `wf look good` draws the data; to make " in explained(run_dir)) == (count > 0), count
 
 
 def test_a_run_elsewhere_is_called_by_its_path(tmp_path: Path) -> None:
@@ -91,6 +100,22 @@ def test_of_a_supervisor_that_was_killed_no_error_is_to_be_corrected(tmp_path: P
     text = explained(write_run(tmp_path / "runs/bad", make_plan(), events, metrics))
     assert text.endswith("Next: `wf resume bad` goes on where it was."), text
     assert "correct" not in text
+
+
+def test_why_the_data_of_a_stream_move_as_they_do(tmp_path: Path) -> None:
+    """Also on the page of the report; as `wf plan --explain` has said it."""
+    run_dir = write_sample(tmp_path / "runs/good")
+    assert "as planned" not in explained(run_dir)  # nothing was to be chosen
+    why = "auto: shared memory, both ends are on node 0"
+    plan = make_plan()
+    reasons = {f"streams.{each.name}.transport": why for each in plan.streams}
+    streams = [each.model_copy(update={"transport": "tcp"}) for each in plan.streams]
+    plan = plan.model_copy(update={"reasons": reasons, "streams": streams})
+    (run_dir / "plan.json").write_text(plan.to_json())
+    assert f"The transport of atoms and pattern as planned: tcp, {why}." in explained(run_dir)
+    page = make_html(read_records(run_dir), compute_report(run_dir))
+    (row,) = (line for line in page.split("<tr") if why in line)
+    assert "atoms, pattern" in row
 
 
 def test_a_run_that_goes_on(tmp_path: Path) -> None:

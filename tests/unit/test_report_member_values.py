@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 
 from tests.support.planner import Planner, walkers
-from tests.support.sample_run import write_sample
+from tests.support.sample_run import write_run, write_sample
 from workflow.report.html.page import make_html
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report, StagePart, StreamPart
+from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
+from workflow.report.show.plan_tables import plan_stage_table
 from workflow.report.show.printing import show_plan, show_report, show_status
 from workflow.report.show.terminal import PlainOutput
 
@@ -26,6 +28,18 @@ def test_the_plan_has_a_table_of_members_and_values(plan_of: Planner) -> None:
     rows = [["walk-0", "5", "a"], ["walk-1", "5", "true"], ["walk-2", "7", "a"], ["walk-3", "7", "true"]]
     assert shown(table) == (["member of walk", "n", "name"], rows, "")
     assert [each.content for each in table.table.head] == ["text", "number", "text"]
+
+
+def test_what_differs_in_the_commands_of_members_is_left_open(plan_of: Planner, tmp_path: Path) -> None:
+    """Not the values of the first member as if they were those of all."""
+    text = (
+        'stages:\n  sim: {command: [./sim, "--fast mode", "${{ member.speed }}"], members: [{speed: 1}, {speed: 2}]}\n'
+    )
+    plan = plan_of(text)
+    assert "sim '--fast mode' …" in plan_stage_table(fold_plan(plan)).rows[0]
+    report = compute_report(write_run(tmp_path / "run", plan, [], {}))
+    (folded,) = fold_report(report).stages
+    assert folded.program.endswith("/sim '--fast mode' …")
 
 
 def test_members_without_values_and_stages_that_are_none_have_no_table(plan_of: Planner) -> None:

@@ -91,7 +91,7 @@ def test_a_stage_that_does_not_react_to_the_stop_is_named_with_what_comes_next()
     pace = Pace()
     pace.lines(state)
     state, _ = step(state, Interrupted(START + 3, "SIGINT"))
-    (stopping,) = pace.lines(state)
+    (stopping,) = pace.lines(state)  # nothing of `keep`, which was not started
     assert "stopping all stages" in stopping
     said = []
     for t in (3.5, 4.0, 4.1, 4.6, 8.0, 9.1, 9.5):

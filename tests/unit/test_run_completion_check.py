@@ -48,9 +48,9 @@ def exited(stage: str) -> StageExited:
 @pytest.mark.parametrize(
     ("way", "plain", "words"),
     [
-        ("sst", False, "never opened atoms"),
+        ("sst", False, "never opened atoms through workflow.stage"),
         ("sst", True, "never opened atoms, according to SST's log in its stderr"),
-        ("live", False, "never opened atoms"),
+        ("live", False, "never opened atoms through workflow.stage"),
         ("live", True, "never opened atoms"),
     ],
 )
@@ -140,7 +140,7 @@ def test_fewer_steps_than_a_component_declares_are_a_failure_unless_it_was_stopp
 
 def test_what_its_program_said_of_a_stream_that_it_could_not_open() -> None:
     state = pair(StreamTrouble(5, "atoms", "saxs", "other", "no such file"), exited("saxs"))
-    assert why_incomplete(state, "saxs") == WELL + "never opened atoms: no such file"
+    assert why_incomplete(state, "saxs") == WELL + "never opened atoms through workflow.stage: no such file"
 
 
 def test_a_writer_is_judged_when_its_readers_have_taken_all_or_are_gone() -> None:

@@ -12,8 +12,16 @@ from workflow.formats.sides import Side
 from workflow.plan.plan_model import PartPlan, Plan
 from workflow.run.cut import Reached, find_cut
 from workflow.run.restart_positions import Member
-from workflow.run.state.events import NodeLost, NodeSilent, StageExited, StreamClosed, StreamOpened, StreamProgress
-from workflow.run.state.lifecycle_events import DeadlinePassed, StageIgnored, StageUnneeded, StopRequested
+from workflow.run.state.events import (
+    NodeLost,
+    NodeSilent,
+    Requested,
+    StageExited,
+    StreamClosed,
+    StreamOpened,
+    StreamProgress,
+)
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageIgnored, StageStopped, StageUnneeded, StopRequested
 from workflow.run.state.run_state import initial_state
 from workflow.run.verdict.failed_stages import failure_warnings
 
@@ -113,6 +121,23 @@ def test_a_lost_node_takes_its_members_and_those_that_wait_for_it_and_no_others(
     end(run, 2, 4, 60.0)
     end_readers(run, 8, 61.0)
     assert verdict_of(run) == ("succeeded", "", "")
+
+
+def test_a_stop_says_at_once_which_members_do_not_begin(plan_of: Planner) -> None:
+    run = opened(Run(plan_for(plan_of, "{count: 3, at_once: 1}", "stop")), 0)
+    run.feed(Requested(1.0, "stop", "somebody"))
+    assert [(each.stage, each.streams) for each in run.decisions(StageStopped)] == [
+        ("sim-1", ["field-1"]),
+        ("sim-2", ["field-2"]),
+    ]
+    end(run, 0, 4, 1.5)  # it had no more to do
+    end_readers(run, 4, 2.0)
+    assert {name: run.status(name) for name in ("sim-0", "field-merge", "read")} == {
+        "sim-0": "succeeded",
+        "field-merge": "stopped",
+        "read": "stopped",
+    }, "a next part would not go on with them"
+    assert run.verdict.state == "interrupted"
 
 
 DRAWN = "{count: 2, draw: {F: {from: 1, to: 2}}}"

@@ -60,7 +60,7 @@ def explain(run: Path | None) -> None:
     run). The last sentence says what to do next.
     """
     from workflow.cli.following import report_now
-    from workflow.data_files.read_steps import find_data
+    from workflow.data_files.read_steps import find_data, has_steps
     from workflow.report.read.run_records import read_records
     from workflow.report.show.run_in_words import explanation
     from workflow.report.show.terminal import make_output, say_prose
@@ -69,7 +69,8 @@ def explain(run: Path | None) -> None:
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
     if result.run.state == "running":
         records = records.at(time.time())
-    say_prose(make_output(), " ".join(explanation(result, records, has_data=bool(find_data(run_dir)))), indent=0)
+    has_data = any(map(has_steps, find_data(run_dir).values()))
+    say_prose(make_output(), " ".join(explanation(result, records, has_data=has_data)), indent=0)
 
 
 @click.command()

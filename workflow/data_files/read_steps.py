@@ -76,6 +76,18 @@ def is_data(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in (*HDF5_SUFFIXES, *BP_SUFFIXES)
 
 
+def has_steps(path: Path) -> bool:
+    """Whether there is more than nothing in a file, as far as its index shows: of HDF5, and of a stream in one output
+    per step, that is not looked at.
+
+    ADIOS2 (2.12.1) writes one empty step into a file that is closed without any.
+    """
+    index = read_index(path / "md.idx")
+    if index is None or index.steps > 1:
+        return index is not None or not (path / "md.idx").exists()
+    return index.steps == 1 and any(each.stat().st_size for each in path.glob("data.*"))
+
+
 class DataStep:
     """One step of a file. Errors while reading are RunErrors that name the file.
 

@@ -18,9 +18,11 @@ from workflow.site.availability import (
     EngineNeed,
     ModuleNeed,
     NewFileNeed,
+    OwnOpenNeed,
     ProgramNeed,
     ScriptNeed,
     StageNeed,
+    Thing,
 )
 from workflow.site.interpreters import PYTHON_VARIABLES, Executed, executed, is_interpreter, is_python
 from workflow.spec.file_formats import chosen_format
@@ -51,7 +53,7 @@ def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Itera
             yield replace(known, modules_known=False)
 
 
-def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | NewFileNeed) -> bool:
+def _is_own_file(thing: Thing) -> bool:
     """Whether a need is a script, or a program by its path. The launcher is that of the site."""
     by_path = isinstance(thing, ProgramNeed) and thing.role != "launcher" and "/" in thing.program
     return by_path or isinstance(thing, ScriptNeed)
@@ -115,6 +117,10 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
             yield StageNeed(stage.name, place, executes, written[target.word], env, certain=known)
         if isinstance(executes, ScriptNeed) and not executes.copied_with:
             yield from _of_configs(stage, executes.script)
+            ends = [end for end in stage.ends if end.traits.has_steps] if python and spec.uses_stage else []
+            for end in ends[:1]:
+                port = f"stages.{stage.name}.{KEY_OF_SIDE[end.side]}.{end.port}"
+                yield StageNeed(stage.name, port, OwnOpenNeed(end.stream, executes.script), certain=False)
     # Files that are handed over are opened without workflow.stage. A port with `config:` tells nothing of the Python
     # program, which may start another one that opens the stream.
     if python and spec.uses_stage and any(end.traits.has_steps for end in stage.ends):

@@ -153,6 +153,10 @@ def stop_stages(decisions: Decisions) -> None:
         return
     if state.rung == 0 and _tells_apart(state):
         decisions.state = state = replace(state, unaffected=unaffected(state))
+    # Who merges the streams of members would wait for these until it gets a signal.
+    for name in [name for name, stage in state.stages.items() if stage.status == "waiting"]:
+        written = [end.stream for end in state.plan.stage(name).ends if end.side == "write"]
+        decisions.decide(StageStopped(decisions.t, name, written))
     running = [stage.name for stage in state.stages.values() if stage.runs]
     for rung in ladder(state)[state.rung :]:
         if decisions.t >= rung.at and running:

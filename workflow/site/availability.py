@@ -97,11 +97,23 @@ class ConfigNeed:
 
 
 @dataclass(frozen=True)
+class OwnOpenNeed:
+    """A script that is taken to open this stream through `workflow.stage`, because its port names no `io`."""
+
+    stream: str
+    script: str
+    """Absolute."""
+
+
+@dataclass(frozen=True)
 class NewFileNeed:
     """A file that the stage creates outside of the run directory, and that must not exist before."""
 
     path: str
     """Absolute."""
+
+
+Thing = ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | OwnOpenNeed | NewFileNeed
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,7 @@ class StageNeed:
 
     stage: str
     key: str
-    thing: ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | NewFileNeed
+    thing: Thing
     written: str = ""
     """The program or script as the user wrote it; empty where the user did not."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -208,6 +220,24 @@ def look_up_config(need: StageNeed, thing: ConfigNeed) -> NeedState:
     )
     hint = f"write `config: {Path(named[0]).name}`, or let the program read {thing.configs[0]}"
     return NeedState(need, "missing", text, hint)
+
+
+_IMPORTS_ADIOS2 = re.compile(r"^\s*(?:import|from)\s+adios2\b", re.MULTILINE)
+
+
+def look_up_own_open(need: StageNeed, thing: OwnOpenNeed) -> NeedState:
+    """Whether a script may use `workflow.stage`: one that imports adios2, and does not name `workflow`, does not."""
+    try:
+        text = Path(thing.script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    if "workflow" in text or not _IMPORTS_ADIOS2.search(text):
+        return NeedState(need, "ok", thing.script)
+    name = Path(thing.script).name
+    detail = f"{name} imports adios2 and not workflow.stage, by which a port without `io` is opened"
+    port = "{io: NAME, config: adios2.xml}"
+    hint = f"for a program that opens {thing.stream} by adios2: `{port}`, and let it read that file"
+    return NeedState(need, "missing", detail, hint)
 
 
 def look_up_engine(need: StageNeed, thing: EngineNeed) -> NeedState:
@@ -384,6 +414,8 @@ def _with_imports(needs: Sequence[StageNeed], found: list[NeedState]) -> Iterato
             found.append(look_up_engine(need, thing))
         elif isinstance(thing, ConfigNeed):
             found.append(look_up_config(need, thing))
+        elif isinstance(thing, OwnOpenNeed):
+            found.append(look_up_own_open(need, thing))
         else:
             state = look_up_script(need, thing)
             imported = _imported(need, thing) if state.state == "ok" and thing.python else None

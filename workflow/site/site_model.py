@@ -128,7 +128,7 @@ class SiteFile(Spec):
     peer_memory: bool | Literal["auto"] = Field(
         "auto",
         description="whether processes of one node may read each other's memory (process_vm_readv), as UCX must there; "
-        "false: `transport: auto` takes no shared memory either, and `transport: shm` is refused",
+        "false: `transport: auto` does not take `shm` either, and `transport: shm` is refused",
     )
     memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
         "auto", description="default memory policy of stages with streams; []: none"

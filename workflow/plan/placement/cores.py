@@ -13,7 +13,7 @@ from dataclasses import replace
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.lone_stages import advise_sharing
-from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
+from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, fewer_at_once, find_homes, place_nodes
 from workflow.plan.placement.rank_cores import Bound, bind_ranks, check_devices, choose_nics
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
@@ -51,6 +51,7 @@ def place_stages(
         Demand(
             name, position, stage.spec.ranks, cores[name], stage.spec.place.nodes, homes[name],
             stage.spec.place.ranks_per_node, stage.spec.place.gpus_per_rank,
+            stage.member.ensemble if stage.member is not None else "",
         )
         for position, (name, stage) in enumerate(stages.items())
     ]  # fmt: skip
@@ -187,7 +188,8 @@ def _note_too_few_cores(
         more_nodes: on how many nodes they fit, if on any.
     """
     ranks = {each.name: _ranks_per_node(each, ranges) for each in together}
-    total = sum(ranks[each.name] * each.cores_per_rank for each in together)
+    used = {each.name: ranks[each.name] * each.cores_per_rank for each in together}
+    total = sum(used.values())
     usable = " usable" if len(site.usable_cores) < site.cores_per_node else ""
     has = f"site {site.site} has {len(site.usable_cores)}{usable}" + (" on a node" if site.nodes > 1 else "")
     if site.others:
@@ -202,17 +204,28 @@ def _note_too_few_cores(
         notes.advise(f"{total} cores are requested and {has} ({shares}): these stages slow each other down")
         return
     needed = "1 core is" if total == 1 else f"{total} cores are"
-    biggest = max(together, key=lambda each: ranks[each.name] * each.cores_per_rank)
+    biggest = max(together, key=lambda each: used[each.name])
     hint, ranks_key = f"let them share with {OVERSUBSCRIBE}", f"stages.{biggest.name}.ranks"
     if biggest.ranks > 1 and biggest.ranks_per_node is None:
         hint += f", or use fewer ranks: `--set {notes.problems.written(ranks_key)}=N`"
     if biggest.cores_per_rank > 1:
         cores_key = notes.problems.written(f"stages.{biggest.name}.place.cores_per_rank")
         hint += f", or fewer cores: `--set {cores_key}=N`"
+    if at_once := _members_at_once(together, used, site):
+        hint += f", or {fewer_at_once(at_once)}"
     if more_nodes is not None:
         nodes_key = notes.problems.written(f"stages.{together[-1].home}.place.nodes")
         hint += f", or {more_nodes} nodes: `--set {nodes_key}={more_nodes}`"
     notes.problems.add(ranks_key, f"{needed} needed at the same time, {has}: {shares}", hint)
+
+
+def _members_at_once(together: list[Demand], used: Mapping[str, int], site: Site) -> int:
+    """How many members of each ensemble fit on the one node of a site, beside the stages that are none; 0 where there
+    are no members, or where no number of them fits."""
+    of_one = {each.ensemble: used[each.name] for each in together if each.ensemble}
+    others = sum(used[each.name] for each in together if not each.ensemble)
+    fit = (len(site.usable_cores) - others) // sum(of_one.values()) if of_one and site.nodes == 1 else 0
+    return max(0, fit)
 
 
 def _nodes_that_fit(

@@ -37,12 +37,20 @@ def node_plan(site: Site) -> NodePlan:
 
 
 OVERSUBSCRIBE = "`--set oversubscribe=true`"
+
+
+def fewer_at_once(count: int | str) -> str:
+    """What to type so that fewer members of an ensemble run at the same time."""
+    return f"run fewer members at the same time, `members: {{…, at_once: {count}}}`"
+
+
 Overlap = Mapping[str, int]  # stage → bit set of the positions of stages that may run at the same time
 Range = tuple[int, int]  # half open
 
 
 class Demand(NamedTuple):
-    """What one stage asks for. `home` is the stage whose nodes it uses: its own name, or that of its host."""
+    """What one stage asks for. `home` is the stage whose nodes it uses: its own name, or that of its host. `ensemble`:
+    of which it is a member; "" of none."""
 
     name: str
     position: int
@@ -52,6 +60,7 @@ class Demand(NamedTuple):
     home: str
     ranks_per_node: int | None = None
     gpus_per_rank: int = 0
+    ensemble: str = ""
 
     def nodes_on(self, site: Site) -> int:
         """How many nodes: as written, or the fewest that fit."""
@@ -243,11 +252,12 @@ def _no_gap(demand: Demand, count: int, taken: list[Range], site: Site, oversubs
             f"stage {demand.name} is on nodes that other stages use at the same time: they slow each other down"
         )
         return
+    fewer = f", or {fewer_at_once('N')}" if demand.ensemble else ""
     notes.problems.add(
         f"stages.{demand.name}.place",
         f"needs {plural(count, 'node')} of its own, but stages that run at the same time have {used} "
         f"of the {site.nodes} nodes of site {site.site}",
-        f"use fewer ranks, `place: {{share: STAGE}}`, or {OVERSUBSCRIBE}",
+        f"use fewer ranks, `place: {{share: STAGE}}`, or {OVERSUBSCRIBE}{fewer}",
     )
 
 

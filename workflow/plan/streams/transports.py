@@ -83,15 +83,15 @@ def choose_transport(
     else:
         transport, why = _fastest(one_node, site)
         if one_node and unshared:
-            why = f"{why}; no shared memory: {unshared}"
+            why = f"{why}; `transport: shm` is not taken: {unshared}"
     weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
         notes.advise(
             f"streams.{name}.interface affects only the first contact of its two ends: on one node ucx moves the data "
-            "through shared memory"
+            "through the node's memory"
         )
     if transport == "rdma" and one_node:
-        because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
+        because = "all ranks are on one node: libfabric's provider for that, the RDMA path without a network"
         weak["DataInterface"] = SHM_PROVIDER, because
     notes.why(f"streams.{name}.transport", why)
     return TransportChoice(transport, written is not None, why, weak)
@@ -153,12 +153,13 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
         if "ucx" in planes and not closed:
             return "ucx", f"{here}: ucx goes through its memory, with big steps several times tcp ({MEASURED})"
         if "rdma" in planes:
-            return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED}){closed}"
+            best = "libfabric's provider for one node is the fastest way of SST"
+            return "rdma", f"{here}, and without ucx {best} ({MEASURED}){closed}"
         if closed:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
         return (
             "tcp",
-            f"{here}, but this machine's ADIOS2 has no shared-memory transport; {better_adios2(site, ['ucx', 'rdma'])}",
+            f"{here}, but this machine's ADIOS2 has neither ucx nor rdma; {better_adios2(site, ['ucx', 'rdma'])}",
         )
     if "rdma" in planes and site.fabric is None:
         return "tcp", "the ranks are on several nodes, and whether an RDMA network joins them is not known"

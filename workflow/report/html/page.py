@@ -31,7 +31,7 @@ from workflow.report.report_model import Report
 from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
-from workflow.report.show.plan_tables import brief_command, parameters_line
+from workflow.report.show.plan_tables import brief_command, parameters_line, transport_table
 from workflow.report.show.report_tables import (
     NOT_KNOWN,
     expectation_table,
@@ -119,6 +119,7 @@ def make_html(records: Records, report: Report) -> str:
         stream_table=stream_table(folded, "page"),
         rates=[THROUGHPUT, TRANSFER_RATE],
         limit_lines=limit_lines(folded),
+        transport_table=transport_table(records.plan),
         stream_cards=make_stream_cards(records, report),
         compression=compression_lines(report),
         pictures=embed_pictures(records.run_dir),

@@ -6,12 +6,13 @@ Of what the members have in a row, numbers that add up are sums, and all others 
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
-from workflow.formatting import duration
+from workflow.formatting import VARIES, command_text, duration
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan, StagePlan
@@ -24,8 +25,6 @@ _MEDIANS = (
     "wall_s", "open_s", "compute_s", "device_s", "io_s", "wait_s", "other_s", "cpu_s", "ready_s",
     "transfer_rate", "idle",
 )  # fmt: skip
-
-
 # What the name of a stream has of its member alone.
 _OF_ONE = re.compile(r"-[^-]*(?=-redrawn-)|-[^-]*$")
 
@@ -119,9 +118,13 @@ def _fold_plans(name: str, stages: Sequence[StagePlan], folding: Folding) -> Sta
     nodes = sorted({nodes for stage in stages for nodes in stage.placement.nodes})
     cores = sorted({core for stage in stages for core in stage.placement.cores})
     place = first.placement.model_copy(update={"nodes": nodes, "cores": cores})
-    return first.model_copy(
-        update={**own, "name": name, "ranks": sum(stage.ranks for stage in stages), "placement": place}
-    )
+    own |= {"name": name, "ranks": sum(stage.ranks for stage in stages), "placement": place}
+    return first.model_copy(update={**own, "program": _command_of([stage.program for stage in stages])})
+
+
+def _command_of(commands: Iterable[Sequence[str]]) -> list[str]:
+    """The command of all members: the words that they have in common, and `…` for each of the others."""
+    return [words[0] if len({*words}) == 1 else VARIES for words in zip(*commands, strict=False)]
 
 
 def fold_report(report: Report) -> Report:
@@ -153,6 +156,7 @@ def _fold_stages(name: str, stages: Sequence[StagePart]) -> StagePart:
     return stages[0].model_copy(
         update={
             "name": name,
+            "program": command_text(_command_of([shlex.split(stage.program) for stage in stages])),
             "values": {},
             "state": counts_text(stage.state for stage in stages),
             "pid": None,

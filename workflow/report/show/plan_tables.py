@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
-from workflow.formatting import NOTHING, duration, plural, size
+from workflow.formatting import NOTHING, command_text, duration, plural, size
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.part_plan import why_anew
 from workflow.plan.plan_model import (
@@ -339,14 +338,21 @@ def end_table(plan: Plan) -> Table:
     return make_table(END_COLUMNS, same.values())
 
 
-def transport_table(plan: Plan) -> Table:
-    """How the data of each stream move, where there was a choice."""
-    same: dict[tuple[str, str], tuple[str, ...]] = {}
+def transport_rows(plan: Plan) -> list[TransportRow]:
+    """How the data of each stream move, where there was a choice; those of the members of an ensemble together."""
+    from workflow.report.show.folded_members import Folding
+
+    folded = Folding.of_plan(plan).streams
+    same: dict[tuple[str, str], dict[str, None]] = {}
     for each in plan.streams:
         if reason := plan.reasons.get(f"streams.{each.name}.transport", ""):
-            key = (each.transport_word or NOTHING, reason)
-            same[key] = (*same.get(key, ()), each.name)
-    return make_table(TRANSPORT_COLUMNS, [TransportRow(names, *key) for key, names in same.items()])
+            same.setdefault((each.transport_word or NOTHING, reason), {})[folded.get(each.name, each.name)] = None
+    return [TransportRow(tuple(names), *key) for key, names in same.items()]
+
+
+def transport_table(plan: Plan) -> Table:
+    """The same as a table."""
+    return make_table(TRANSPORT_COLUMNS, transport_rows(plan))
 
 
 def environment_settings(plan: Plan) -> list[SettingOfStages]:
@@ -388,7 +394,7 @@ def program_text(stage: StagePlan) -> str:
 def brief_command(words: Sequence[str]) -> str:
     """The first words of a command without their folders."""
     names = (Path(word).name if word.startswith("/") else word for word in words)
-    return shortened(shlex.join(names), LONGEST_PROGRAM)
+    return shortened(command_text(names), LONGEST_PROGRAM)
 
 
 def start_text(stage: StagePlan) -> str:

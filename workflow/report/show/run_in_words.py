@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity, to_message
-from workflow.formatting import clock_time, duration, moment, percent, plural, size
-from workflow.plan.plan_model import StagePlan
+from workflow.formatting import NOTHING, clock_time, duration, moment, percent, plural, size
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.report.build.limiting_stage import Limit, run_limit, shortages
 from workflow.report.build.report_notes import begin_notes, program_notes, restart_note
 from workflow.report.build.steering_notes import steering_note
@@ -206,7 +206,7 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
     begun = [stage.name for stage in report.stages if stage.first_step is not None]
     if report.run.state == "running":
         sentences += [_doing_now(stage, records) for stage in records.plan.stages if stage.name in begun]
-        sentences += [*course_lines(report), *report.warnings, _limit_so_far(records)]
+        sentences += [*course_lines(report), *report.warnings, *_transports(records.plan), _limit_so_far(records)]
     elif report.run.state not in ("submitted", "unfinished"):
         sentences += [_did(stage) for stage in report.stages if stage.name in begun and stage.state != "unneeded"]
         if unneeded := sum(stage.state == "unneeded" for stage in report.stages):
@@ -215,7 +215,7 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
             )
         # What a supervisor that has died warned of is of long ago; steps that are missing stay missing.
         lasting = skip_warnings(records.state) if report.run.state == "lost" else report.warnings
-        sentences += [*course_lines(report), *lasting]
+        sentences += [*course_lines(report), *lasting, *_transports(records.plan)]
     if report.run.state == "failed":
         sentences.insert(1, _last_line(report))
     if report.run.state == "succeeded":
@@ -274,6 +274,17 @@ def _did(stage: StagePart) -> str:
     ]
     end = {"failed": ["failed"], "stopped": ["was stopped"], "running": ["still runs"]}.get(stage.state, [])
     return _and([text, *steps, *end])
+
+
+def _transports(plan: Plan) -> list[str]:
+    """How the data of its streams move, and why, as the plan has it."""
+    from workflow.report.show.plan_tables import transport_rows
+
+    rows = [
+        (_and([*row.streams]), "" if row.transport == NOTHING else f"{row.transport}, ", row.reason)
+        for row in transport_rows(plan)
+    ]
+    return [f"the transport of {names} as planned: {word}{reason}" for names, word, reason in rows]
 
 
 def _limit(report: Report) -> str:
@@ -347,6 +358,6 @@ def _and(texts: list[str]) -> str:
 
 def _sentence(text: str) -> str:
     """With a full stop; names at the begin keep their case."""
-    known = ("so far", "it was", "what limits", "the last line", "next:")
+    known = ("so far", "it was", "what limits", "the transport", "the last line", "next:")
     text = text[0].upper() + text[1:] if text.startswith(known) else text
     return text if text.endswith(".") else f"{text}."

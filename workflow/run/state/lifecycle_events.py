@@ -72,9 +72,13 @@ class StageUnneeded(Event):
 
 @dataclass(frozen=True)
 class StageStopped(Event):
-    """A stage ended because the run was stopped, or was never started."""
+    """A stage ended because the run was stopped, or was never started.
+
+    `streams`: those that it would have written, where it was not started.
+    """
 
     stage: str
+    streams: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

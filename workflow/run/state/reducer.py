@@ -247,7 +247,7 @@ class _Draft:
             case StageSucceeded(stage=stage):
                 self.change_stage(stage, status="succeeded")
             case StageStopped(stage=stage):
-                self.change_stage(stage, status="stopped")
+                self.change_stage(stage, status="stopped", cut=True)
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
             case StageIgnored(stage=stage):

@@ -62,7 +62,8 @@ def _problem(state: RunState, end: EndState) -> str | None:
         if end.live and end.opened is None:
             log = not end.reported and state.plan.stream(end.stream).traits.counted_by == "log"
             evidence = f": {end.trouble_text}" if end.trouble_text else ""
-            return f"never opened {end.stream}" + (evidence or ", according to SST's log in its stderr" * log)
+            how = " through workflow.stage" if end.reported and not state.plan.stage(end.stage).component else ""
+            return f"never opened {end.stream}{how}" + (evidence or ", according to SST's log in its stderr" * log)
         verb = "writing" if end.side == "write" else "reading"
         return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
     if not end.complete:

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Iterable
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -47,22 +48,49 @@ class DrawnValue(Spec):
         return min(max(math.floor(rounded) if self.whole else rounded, self.from_), self.to)
 
 
+def _range_of(values: Iterable[Any]) -> str:
+    """`from: 1, to: 2`, of two different numbers; else empty."""
+    values = list(values)
+    numbers = [each for each in values if isinstance(each, int | float) and not isinstance(each, bool)]
+    is_range = len(numbers) == len(values) == 2 and numbers[0] != numbers[1]
+    return f"from: {min(numbers)}, to: {max(numbers)}" if is_range else ""
+
+
 def _range(value: Any) -> Any:
-    """What is no mapping is no range."""
+    """What is no mapping is no range, nor is one that calls its ends otherwise."""
     # What follows `; ` is what to type (workflow.spec.validation_messages).
     if isinstance(value, dict):
-        return value
+        ends = {key: each for key, each in value.items() if key not in ("scale", "whole")}
+        if {"from", "to"} <= ends.keys() or not ends.keys() - {"from", "to"}:
+            return value  # what is wrong with it is said of its keys
+        found = _range_of(ends.values())
+        more = "".join(f", {key}: {str(each).lower()}" for key, each in value.items() if key not in ends)
+        meant = f"did you mean `{{{found}{more}}}`?" if found else "for example `{from: 0.03, to: 0.05}`"
+        raise ValueError(f"expected a range by `from` and `to`, got {', '.join(f'`{key}`' for key in ends)}; {meant}")
     if not isinstance(value, list):
         raise ValueError("expected the range that it is drawn from; for example `{from: 0.03, to: 0.05}`")
-    numbers = [each for each in value if isinstance(each, int | float) and not isinstance(each, bool)]
     text = f"[{', '.join(map(str, value))}]"
-    if len(numbers) == len(value) == 2 and numbers[0] != numbers[1]:
-        meant = f"did you mean `{{from: {min(numbers)}, to: {max(numbers)}}}`?"
+    if found := _range_of(value):
+        meant = f"did you mean `{{{found}}}`?"
         raise ValueError(f"expected a range, got the list {text}; {meant} A `matrix` has all values of lists")
     raise ValueError(
         f"expected a range, got a list of {len(value)}; write `{{from: 0.03, to: 0.05}}`. A `matrix` has all values of "
         "lists: `members: {matrix: {NAME: [VALUE, …]}}`"
     )
+
+
+# What the ends of a range may be called where somebody has left out the name of the value.
+_ENDS = {"from", "to", "min", "max", "low", "high", "lower", "upper", "start", "stop", "begin", "end"}
+
+
+def _by_name(value: Any) -> Any:
+    """Ranges by the names of the values: not one range alone."""
+    is_named = isinstance(value, dict) and not (value.keys() <= _ENDS and _range_of(value.values()))
+    if is_named:
+        return value
+    found = _range_of(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+    meant = f"write `{{NAME: {{{found}}}}}`" if found else "for example `{F: {from: 0.03, to: 0.05}}`"
+    raise ValueError(f"expected the range of each value by its name; {meant}")
 
 
 class Ensemble(Spec):
@@ -77,7 +105,7 @@ class Ensemble(Spec):
     matrix: dict[Name, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         {}, examples=[{"F": [0.03, 0.04]}], description="values by name: one member for each combination"
     )
-    draw: dict[Name, Annotated[DrawnValue, BeforeValidator(_range)]] = Field(
+    draw: Annotated[dict[Name, Annotated[DrawnValue, BeforeValidator(_range)]], BeforeValidator(_by_name)] = Field(
         {},
         examples=[{"F": {"from": 0.03, "to": 0.05}}],
         description="with `count`: values by name, of which each member draws one at random. They follow from `seed`, "

@@ -421,8 +421,8 @@ class StreamSpec(Spec):
     transport: WantedTransport = Field(
         "auto",
         description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow, on one "
-        "node shared memory where all programs use workflow.stage; any other: that one, or the run fails. It holds for "
-        "the streams to a pipe and to taps, too, also those of a file",
+        "node shared memory (`shm`) where all programs use workflow.stage; any other: that one, or the run fails. It "
+        "holds for the streams to a pipe and to taps, too, also those of a file",
     )
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
     strategy: ReadStrategy = Field(

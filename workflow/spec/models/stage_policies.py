@@ -102,10 +102,9 @@ class Aggregation(Spec):
     ratio: Positive | None = Field(None, description="one aggregator for this many ranks")
     strategy: AggregationStrategy | None = Field(
         None,
-        description="how BP5 moves the data: to the aggregators through shared memory (TwoLevelShm, its default), "
-        "all ranks at once "
-        "or in turn into the file of its aggregator (EveryoneWrites, EveryoneWritesSerial), or in turn into files of "
-        "equal size (DataSizeBased)",
+        description="how BP5 moves the data: to the aggregators through shared memory of MPI (TwoLevelShm, its "
+        "default), all ranks at once or in turn into the file of its aggregator (EveryoneWrites, "
+        "EveryoneWritesSerial), or in turn into files of equal size (DataSizeBased)",
     )
     subfiles: Positive | None = Field(
         None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.formats.bp_index import Index, read_index
-from workflow.formats.event_names import STAGE_IGNORED, STAGE_UNNEEDED
+from workflow.formats.event_names import STAGE_IGNORED, STAGE_STOPPED, STAGE_UNNEEDED
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
@@ -108,7 +108,8 @@ class Order:
 
 
 class Members:
-    """The streams of members at one port. A member that has ended, or that the run goes on without, leaves.
+    """The streams of members at one port. A member that has ended, or does not begin, or without which the run goes
+    on, leaves.
 
     Members are numbered by their place in the pipeline, from 0.
     """
@@ -205,14 +206,14 @@ class Members:
         return step
 
     def _rest(self, *, found: bool) -> None:
-        """Where nothing has come: let members go that the run goes on without, and wait a little, longer each time."""
+        """Where nothing has come: let members go that send nothing more, and wait a little, longer each time."""
         if found:
             self._pause_s = _SHORTEST_PAUSE_S
             return
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
             for record in self._events.records(fresh=True):
-                if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED):
+                if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED, STAGE_STOPPED):
                     self._leaving.update(record.get("streams", ()))
         process_metrics().enter()  # it computes nothing meanwhile
         time.sleep(self._pause_s)
