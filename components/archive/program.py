@@ -47,12 +47,14 @@ class Partial:
         self.partial = path.with_name(path.name + ".partial")
 
     def __enter__(self) -> Path:
-        exists = self.path.exists()
-        self._wait()  # all ranks look before rank 0 goes on
-        if exists:
+        # Where the first attempt has found no file, one that is there now is that of an attempt that was ended after it
+        # had finished the file: it is unfinished again. All ranks have asked before rank 0 goes on.
+        if not stage.once("is_new", lambda: not self.path.exists()):
             raise SystemExit(f"archive: {self.path} already exists; remove it, or give another `path`")
         if stage.rank() == 0:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():
+                self.path.rename(self.partial)
         self._wait()
         return self.partial
 

@@ -97,6 +97,45 @@ def test_the_run_goes_on_without_its_spool(undisturbed: Path, tmp_path: Path) ->
     assert any("stages behind it are not started again any more" in each for each in done.report.warnings)
 
 
+@pytest.mark.parametrize("name", ["kept.bp", "kept.h5"])
+def test_an_archive_that_is_killed_when_its_file_is_finished(name: str, undisturbed: Path, tmp_path: Path) -> None:
+    """Between the last word of its streams and its exit."""
+    # The first attempt stays at the end of its Python. What asks this Python for its versions has no WF_STAGE.
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import atexit, os, pathlib, time\nmark = pathlib.Path({str(tmp_path / 'started')!r})\n"
+        "if 'WF_STAGE' in os.environ and not mark.exists():\n    mark.touch()\n    atexit.register(time.sleep, 100)\n"
+    )
+    archive = f"keep: {{component: archive, env: {{PYTHONPATH: '{tmp_path}'}}, "
+    text = PIPELINE.replace("keep: {component: archive, ", archive).replace("kept.bp", name).replace("VIA", "shm")
+    (tmp_path / "pipeline.yaml").write_text(text)
+    run_dir = tmp_path / "run"
+    argv = [
+        sys.executable,
+        "-m",
+        "workflow.cli",
+        "run",
+        str(tmp_path / "pipeline.yaml"),
+        "--run-dir",
+        str(run_dir),
+        "-q",
+    ]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        wait_until(lambda: process.poll() is not None or (run_dir / name).exists(), "the file is finished")
+        if (pid := newest_pid(run_dir, "keep")) is not None:
+            os.kill(pid, signal.SIGKILL)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    done = Done(0, said, run_dir)
+    assert [each.stage for each in done.report.restarts] == ["keep"]
+    if name == "kept.bp":
+        assert compare_runs(undisturbed / "kept.bp", run_dir / name).identical
+    else:
+        import h5py
+
+        with h5py.File(run_dir / name) as file:
+            assert sum(name.startswith("Step") for name in file) == STEPS
+
+
 def test_without_its_spool_nothing_is_started_again(tmp_path: Path) -> None:
     done = run_killed(tmp_path, [Kill("field-spool", 10), Kill("work", 16)])
     assert done.code == 1, done.said
