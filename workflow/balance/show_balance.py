@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from workflow.balance.balance_model import Balance, BalancedCandidate, KnownRange, ProbeRecord
 from workflow.balance.candidates import Space, setting_text
-from workflow.forecast.quartiles import Interval
+from workflow.forecast.quartiles import Estimate
 from workflow.formatting import NOTHING, duration, plural, size, three_figures
 from workflow.report.show.forecast_tables import short_time, time_text
 from workflow.report.show.text_table import TERMINAL, Column, Table, make_table, number_column, text_column
@@ -167,7 +167,7 @@ def _value(value: Any) -> str:
 
 
 def _time(bounds: KnownRange) -> str:
-    return time_text(Interval(median=bounds.median, low=bounds.low, high=bounds.high))
+    return time_text(Estimate(median=bounds.median, low=bounds.low, high=bounds.high))
 
 
 def _percent(share: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workflow.forecast.quartiles import Interval, Quartiles
+from workflow.forecast.quartiles import Estimate, Quartiles
 
 FORECAST_VERSION = 1
 FORECAST_FILE = "forecast.json"
@@ -37,7 +37,7 @@ class StageForecast(ForecastPart):
     work: Quartiles = Field(description="sum of the terms: the time per step if the stage never waits")
     cpu: Quartiles | None = Field(description="CPU time of all its ranks; null: not known")
     complete: bool = Field(description="false: a term is not known, so `work` is too small")
-    step: Interval = Field(description="time per step in the pipeline, waiting included; the bounds hold 80 % of runs")
+    step: Estimate = Field(description="time per step in the pipeline, waiting included; the bounds hold 80 % of runs")
     steps_per_step: float = Field(description="its steps for each step of the pipeline's source")
 
 
@@ -47,7 +47,7 @@ class StreamForecast(ForecastPart):
     name: str
     bytes: float | None = Field(description="of a step; null: not known")
     source: str = Field("", description="where the size comes from")
-    throughput: Interval | None = Field(
+    throughput: Estimate | None = Field(
         description="bytes ÷ time per step of its writer, with its bounds; None where only a bound of that is known"
     )
     capacity: Quartiles | None = Field(
@@ -60,7 +60,7 @@ class GroupForecast(ForecastPart):
     """Stages that wait for each other, and therefore have the same pace."""
 
     stages: list[str]
-    step: Interval = Field(description="time per step of the pipeline's source; the bounds hold 80 % of runs")
+    step: Estimate = Field(description="time per step of the pipeline's source; the bounds hold 80 % of runs")
     complete: bool = Field(description="false: a stage is not known, so the time may be longer")
     limited_by: str = Field(description="stage NAME, CPU of stage NAME, stream NAME, or cores of node N")
 

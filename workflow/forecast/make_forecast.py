@@ -31,7 +31,7 @@ from workflow.forecast.known_stages import (
     step_ratios,
     stream_sizes,
 )
-from workflow.forecast.quartiles import NOTHING, Interval, Quartiles, exactly, together
+from workflow.forecast.quartiles import NOTHING, Estimate, Quartiles, exactly, together
 from workflow.forecast.stream_costs import StreamTerms, stream_terms
 from workflow.formatting import plural, rate, size
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
@@ -241,7 +241,7 @@ def _couples(stream: StreamPlan) -> bool:
     return stream.queue is not None and stream.queue.when_full == "block"
 
 
-def _stage(name: str, work: Work, step: Interval, known: Knowledge) -> StageForecast:
+def _stage(name: str, work: Work, step: Estimate, known: Knowledge) -> StageForecast:
     ratio = known.stage_steps[name]
     return StageForecast(
         name=name, terms=work.terms, work=work.seconds, cpu=work.cpu, complete=work.complete,

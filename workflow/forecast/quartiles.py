@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # Of a normal distribution: the bounds that hold 80 % are so many times as far from the median as the quartiles.
 EIGHT_OF_TEN = 1.9
-T = TypeVar("T", bound="Interval")
+T = TypeVar("T", bound="Estimate")
 
 
-class Interval(BaseModel):
+class Estimate(BaseModel):
     """A figure, and the bounds between which it lies with the probability that its owner states."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,7 +34,7 @@ class Interval(BaseModel):
         return self.model_copy(update=ends)
 
 
-class Quartiles(Interval):
+class Quartiles(Estimate):
     """Median and quartiles: half of the measurements lie between `low` and `high`."""
 
     low: float = Field(description="lower quartile")
@@ -45,7 +45,7 @@ class Quartiles(Interval):
         """Both one after the other. The quartiles add up too: an interval that is rather too wide."""
         return Quartiles(median=self.median + other.median, low=self.low + other.low, high=self.high + other.high)
 
-    def eight_of_ten(self, error: float) -> Interval:
+    def eight_of_ten(self, error: float) -> Estimate:
         """The bounds that hold 80 % of what will be measured, with logarithms that are normally distributed.
 
         Args:
@@ -56,9 +56,9 @@ class Quartiles(Interval):
             return math.exp(math.hypot(EIGHT_OF_TEN * math.log(ratio), math.log1p(error))) if ratio > 0 else math.inf
 
         if not self.median:
-            return Interval(median=0.0, low=self.low, high=self.high)
+            return Estimate(median=0.0, low=self.low, high=self.high)
         low = self.low and self.median / factor(self.median / self.low)
-        return Interval(median=self.median, low=low, high=self.median * factor(self.high / self.median))
+        return Estimate(median=self.median, low=low, high=self.median * factor(self.high / self.median))
 
     def widened(self, free: float) -> Quartiles:
         """A time that was measured with this share of the cores free: with all of them it may take so much less."""

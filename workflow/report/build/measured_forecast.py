@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from workflow.forecast.forecast_model import Forecast, StageForecast, Term
-from workflow.forecast.quartiles import Interval, together
+from workflow.forecast.quartiles import Estimate, together
 from workflow.formats.sides import EndOfStream
 from workflow.report.read.run_records import CpuSample, Records
 from workflow.report.read.stage_metrics import StageMetrics
@@ -176,7 +176,7 @@ def _promised(forecast: Forecast, records: Records) -> list[ForecastLine]:
     if (promised := forecast.promised) is None or promised.stage not in records.metrics:
         return []
     took = step_time(records, promised.stage)
-    step = Interval(median=promised.median, low=promised.low, high=promised.high)
+    step = Estimate(median=promised.median, low=promised.low, high=promised.high)
     what = f"time per step of {promised.stage}, by wf balance"
     return [_line(what, "s", step, took.pace_s if promised.paced else took.span_s)]
 
@@ -211,7 +211,7 @@ def _handed_over(stream: str, recorded: Mapping[str, StepTerms]) -> float | None
     return min(inside, default=None)
 
 
-def _line(what: str, unit: str, forecast: Interval, measured: float | None, *, complete: bool = True) -> ForecastLine:
+def _line(what: str, unit: str, forecast: Estimate, measured: float | None, *, complete: bool = True) -> ForecastLine:
     return ForecastLine(
         what=what, unit="s" if unit == "s" else "B/s",
         forecast=forecast.median, low=forecast.low, high=forecast.high, complete=complete, measured=measured,

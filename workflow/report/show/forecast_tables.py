@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         StreamRates,
     )
     from workflow.forecast.forecast_model import Forecast, GroupForecast, StageForecast, StreamForecast, Term
-    from workflow.forecast.quartiles import Interval
+    from workflow.forecast.quartiles import Estimate
     from workflow.report.report_model import ForecastLine, Report
 
 NOTHING_KNOWN = "nothing is known yet: run it once, then `wf calibrate --from RUN`"
@@ -200,7 +200,7 @@ def ports_text(record: StageRecord) -> str:
     return ", ".join(parts) or NOTHING
 
 
-def time_text(times: Interval) -> str:
+def time_text(times: Estimate) -> str:
     """`12.3 ms (11.9 to 13.0)`, in one unit."""
     unit, factor = _unit(times.median)
     shown = [three_figures(each * factor) for each in (times.median, times.low, times.high)]
@@ -218,7 +218,7 @@ def _unit(seconds: float) -> tuple[str, float]:
     return ("s", 1.0) if abs(seconds) >= 0.9995 else ("ms", 1e3)
 
 
-def rate_text(rates: Interval) -> str:
+def rate_text(rates: Estimate) -> str:
     """`1.4 GB/s (1.3 GB/s to 1.5 GB/s)`."""
     if rate(rates.low) == rate(rates.high):
         return rate(rates.median)
