@@ -159,8 +159,9 @@ def judged(title: str, held: Held, folder: Path) -> list[streams.Row]:
 def expected(title: str, search: BalanceSearch, times: Mapping[str, float]) -> list[streams.Row]:
     """What was expected of the candidates that had not run, beside their times; and beside those of others."""
     belief, ran = search.belief, search.times
-    unseen = [index for index in range(len(search.space.candidates)) if index not in ran]
-    took = [times[repr(search.space.candidates[index].settings)] for index in unseen]
+    names = [repr(each.settings) for each in search.space.candidates]
+    unseen = [index for index, name in enumerate(names) if index not in ran and name in times]  # others fail
+    took = [times[names[index]] for index in unseen]
     errors = [abs(math.log(belief.time(index).median / time)) for index, time in zip(unseen, took, strict=True)]
     others = random.Random(0).sample(took, len(took))
     control = [abs(math.log(belief.time(index).median / time)) for index, time in zip(unseen, others, strict=True)]

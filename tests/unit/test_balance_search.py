@@ -17,6 +17,7 @@ from workflow.balance.search import (
     Candidate,
     RatioBounds,
     believe,
+    fail_too,
     least_probes_to_decide,
     standing,
 )
@@ -150,6 +151,16 @@ def test_what_failed_is_not_run_again_and_not_chosen() -> None:
     probes = {0: [1.0] * 5, 2: [0.5] * 5}
     now = standing(believe(candidates, probes), probes, failed=[1])
     assert now == (2, [], None)
+
+
+def test_a_value_that_fails_twice_and_never_runs_is_given_up() -> None:
+    points = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    candidates = [Candidate(each, None) for each in points]
+    assert fail_too(candidates, [2], [0]) == {2}, "one may have failed for another reason"
+    assert fail_too(candidates, [2, 3], [0]) == {2, 3}
+    assert fail_too(candidates, [2, 4], [0, 3]) == {2, 4}, "each of the values has one that runs"
+    assert fail_too(candidates, [3, 5], [0]) == {1, 3, 5}, "the second value of the second key"
+    assert fail_too(candidates, [3, 5], [0, 1]) == {3, 5}
 
 
 def test_a_probe_tells_of_those_that_share_its_values() -> None:

@@ -289,7 +289,7 @@ class BalanceSearch:
         """What is known of the candidates: by the forecast with what the stages took in the probes so far, and by the
         times of the probes."""
         from workflow.balance.candidates import forecasts, to_search
-        from workflow.balance.search import believe, standing
+        from workflow.balance.search import believe, fail_too, standing
         from workflow.calibration.stage_records import make_records
 
         ran = [self.directory / "runs" / each.run for _, each in self.probes if not each.reason]
@@ -299,7 +299,8 @@ class BalanceSearch:
             forecast = forecasts(self.space, self.calibration, make_records(there)[0], self.counted)
         candidates, self.measured = to_search(self.space, forecast, self.request.goal, self.times)
         self.belief: Belief = believe(candidates, self.measured)
-        self.standing: Standing = standing(self.belief, self.measured, list(self.failed))
+        given_up = fail_too(candidates, self.failed, self.measured)
+        self.standing: Standing = standing(self.belief, self.measured, sorted(given_up))
 
     def run(self, number: int, steps: int | None = None) -> ProbeRecord:
         """Run a candidate; `steps`: by default so many as take long enough, as far as is known.

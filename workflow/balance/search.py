@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ TODAY = 0
 LEAST_MARGIN = 0.002
 FEWEST_PROBES = 3
 """Of what is chosen, and of today's: their spread must be known."""
+FAILURES = 2
+"""So many candidates with one value must fail, and none run, before all with it are given up."""
 
 # Of the logarithm of a likelihood: of few probes it prefers one assumption too soon. Found by simulated searches, as in
 # tests/unit/test_balance_search.py: with 1 twice as many choices were wrong; 0.25 costs a few more runs.
@@ -205,6 +207,17 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
         return Standing(best, rivals, max((rivals[0], best), key=lambda each: belief.covariance[each, each]))
     wanted = [each for each in (best, TODAY) if len(probes.get(each, ())) < FEWEST_PROBES and each in alive]
     return Standing(best, [], min(wanted, key=lambda each: len(probes.get(each, ())), default=None))
+
+
+def fail_too(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[int]:
+    """Those that failed, and those that share a value with which `FAILURES` have failed and none has run."""
+    found = set(failed)
+    for key in range(len(candidates[0].values)):
+        for value in {candidates[each].values[key] for each in failed}:
+            same = {index for index, each in enumerate(candidates) if each.values[key] == value}
+            if len(same.intersection(failed)) >= FAILURES and same.isdisjoint(ran):
+                found |= same
+    return found
 
 
 def least_probes_to_decide(belief: Belief, now: Standing, probes: Mapping[int, Sequence[float]]) -> int:
