@@ -48,12 +48,13 @@ class Partial:
 
     def __enter__(self) -> Path:
         # Where the first attempt has found no file, one that is there now is that of an attempt that was ended after it
-        # had finished the file: it is unfinished again. All ranks have asked before rank 0 goes on.
+        # had finished the file. BP5 is appended to, so it is unfinished again; a file that is written anew stays until
+        # another one takes its place. All ranks have asked before rank 0 goes on.
         if not stage.once("is_new", lambda: not self.path.exists()):
             raise SystemExit(f"archive: {self.path} already exists; remove it, or give another `path`")
         if stage.rank() == 0:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.exists():
+            if self.path.is_dir():
                 self.path.rename(self.partial)
         self._wait()
         return self.partial
@@ -63,7 +64,7 @@ class Partial:
             return
         self._wait()
         if stage.rank() == 0:
-            self.partial.rename(self.path)
+            self.partial.replace(self.path)
 
     def _wait(self) -> None:
         comm = stage.communicator()

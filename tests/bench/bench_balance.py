@@ -6,7 +6,7 @@ of both (`WF_BENCH_REPEAT`: other numbers, of which it is the median). The choic
 not seen: they are as long as its own. The least of so many means is too small by chance, so that even the best
 candidate is rarely at 1.00. All runs: [balance-runs.csv](balance-runs.csv). Takes the Python that runs it: that of
 `make adios2-mpi` has all transports, and the compressors that one of the pipelines needs. `WF_BENCH_BALANCE` names
-those that are measured; the others are not on the page then.
+those that are measured; the others are not on the page then. So far: "compression", "four stages" and "two runs".
 """
 
 from __future__ import annotations

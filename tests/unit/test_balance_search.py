@@ -20,6 +20,7 @@ from workflow.balance.search import (
     fail_too,
     least_probes_to_decide,
     standing,
+    values_that_fail,
 )
 
 SHAPE = (4, 3, 2, 2)
@@ -156,11 +157,15 @@ def test_what_failed_is_not_run_again_and_not_chosen() -> None:
 def test_a_value_that_fails_twice_and_never_runs_is_given_up() -> None:
     points = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
     candidates = [Candidate(each, None) for each in points]
-    assert fail_too(candidates, [2], [0]) == {2}, "one may have failed for another reason"
-    assert fail_too(candidates, [2, 3], [0]) == {2, 3}
-    assert fail_too(candidates, [2, 4], [0, 3]) == {2, 4}, "each of the values has one that runs"
-    assert fail_too(candidates, [3, 5], [0]) == {1, 3, 5}, "the second value of the second key"
-    assert fail_too(candidates, [3, 5], [0, 1]) == {3, 5}
+
+    def given_up(failed: list[int], ran: list[int]) -> set[int]:
+        return fail_too(candidates, values_that_fail(candidates, failed, ran))
+
+    assert given_up([2], [0, 1]) == set(), "one may have failed for another reason"
+    assert given_up([2, 3], [0, 1]) == {2, 3}, "the second value of the first key"
+    assert given_up([3, 5], [0, 2, 4]) == {1, 3, 5}, "the second value of the second key"
+    assert given_up([2, 4], [0, 3]) == set(), "each of the values has one that runs, or fails once"
+    assert given_up([3, 5], [0]) == set(), "which of the values is the cause is not known"
 
 
 def test_a_probe_tells_of_those_that_share_its_values() -> None:

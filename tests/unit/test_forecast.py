@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,7 +27,7 @@ from workflow.forecast.calibration_model import (
 from workflow.forecast.forecast_model import StageForecast
 from workflow.forecast.known_stages import competitors, share_of_a_core, step_ratios, stream_sizes
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
-from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
+from workflow.forecast.quartiles import Estimate, Quartiles, exactly, quartiles, together
 from workflow.forecast.stream_costs import at_size
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
@@ -74,6 +75,18 @@ def test_a_figure_keeps_its_quartiles() -> None:
     assert together([values, values * 2]) == Quartiles(median=9.0, low=6.0, high=12.0)
     assert values.rate_of(12.0) == Quartiles(median=4.0, low=3.0, high=6.0, count=5)
     assert quartiles([7.0]) == exactly(7.0, 1)
+
+
+def test_bounds_of_80_percent() -> None:
+    """In logarithms 1.9 times as far as the quartiles, and an error of the model that is independent of it."""
+    spread = Quartiles(median=2.0, low=2.0 / 1.1, high=2.0 * 1.2)
+    bounds = spread.eight_of_ten(0.15)
+    assert bounds.median == 2.0
+    assert bounds.low == pytest.approx(2.0 / math.exp(math.hypot(1.9 * math.log(1.1), math.log(1.15))))
+    assert bounds.high == pytest.approx(2.0 * math.exp(math.hypot(1.9 * math.log(1.2), math.log(1.15))))
+    assert exactly(2.0).eight_of_ten(0.15).high == pytest.approx(2.3)
+    assert spread.model_copy(update={"low": 0.0}).eight_of_ten(0.15).low == 0
+    assert exactly(0.0).eight_of_ten(0.15) == Estimate(median=0, low=0, high=0)
 
 
 def test_times_between_and_beyond_the_measured_sizes() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workflow.balance.candidates import Settings, Space
     from workflow.balance.knobs import Knob
     from workflow.balance.probe_costs import RunCost
-    from workflow.balance.search import Belief, RatioBounds, Standing
+    from workflow.balance.search import Belief, RatioBounds, Standing, Value
     from workflow.forecast.calibration_model import Calibration
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -289,7 +289,7 @@ class BalanceSearch:
         """What is known of the candidates: by the forecast with what the stages took in the probes so far, and by the
         times of the probes."""
         from workflow.balance.candidates import forecasts, to_search
-        from workflow.balance.search import believe, fail_too, standing
+        from workflow.balance.search import believe, fail_too, standing, values_that_fail
         from workflow.calibration.stage_records import make_records
 
         ran = [self.directory / "runs" / each.run for _, each in self.probes if not each.reason]
@@ -299,8 +299,9 @@ class BalanceSearch:
             forecast = forecasts(self.space, self.calibration, make_records(there)[0], self.counted)
         candidates, self.measured = to_search(self.space, forecast, self.request.goal, self.times)
         self.belief: Belief = believe(candidates, self.measured)
-        given_up = fail_too(candidates, self.failed, self.measured)
-        self.standing: Standing = standing(self.belief, self.measured, sorted(given_up))
+        self.given_up: set[Value] = values_that_fail(candidates, self.failed, self.measured)
+        failing = {*self.failed, *fail_too(candidates, self.given_up)}
+        self.standing: Standing = standing(self.belief, self.measured, sorted(failing))
 
     def run(self, number: int, steps: int | None = None) -> ProbeRecord:
         """Run a candidate; `steps`: by default so many as take long enough, as far as is known.
@@ -389,6 +390,7 @@ class BalanceSearch:
             paced=self.space.paced,
             keys={knob.key: list(knob.values) for knob in self.space.knobs},
             refused=self.space.refused,
+            given_up=self._given_up_texts(),
             candidates=len(candidates),
             today=self._described(TODAY),
             chosen=self._described(chosen),
@@ -405,6 +407,12 @@ class BalanceSearch:
             spent_s=self.spent_s,
             spent_node_hours=self.spent_node_hours,
         )
+
+    def _given_up_texts(self) -> list[str]:
+        from workflow.balance.candidates import setting_text
+
+        knobs = self.space.knobs
+        return [setting_text(knobs[key].key, knobs[key].values[value]) for key, value in sorted(self.given_up)]
 
     def _described(self, number: int) -> BalancedCandidate:
         from workflow.balance.balance_model import BalancedCandidate

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.api.plans import show_warnings
 from workflow.api.replays import load_as_run
 from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
-from workflow.errors import WfError
+from workflow.errors import Problem, WfError
 from workflow.run.chain import (
     NEXT_SETTINGS,
     NextPart,
@@ -34,6 +34,9 @@ from workflow.submit.next_part import resume_hint
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
     from workflow.run.state.run_state import RunState
+
+# So many times the planning of a part must be left of the time of a job, for planning it once more and submitting it.
+PLANNINGS = 3
 
 
 def announce_next_part(run_dir: Path, exit_code: int) -> bool:
@@ -70,7 +73,6 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     from workflow.run.state.reducer import fold
     from workflow.run.state.run_state import initial_state
     from workflow.submit.job_scripts import leave_job
-    from workflow.submit.submission import check_submission
 
     before = read_filled_plan(run_dir)
     state = fold(initial_state(before), read_events(run_dir))
@@ -81,39 +83,65 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     without = lost_hosts(before, state)
     leave_job(before, run_dir)
     _enter_folder(run_dir)
-    part, settings = _plan_adapted(run_dir, before, state)
-    if part is None:
-        part = plan_part(run_dir, sets=_same_site(run_dir, before))
-        if why := _why_not(before, part):
-            return NextPart("none", reason=why, hint=resume_hint(run_dir))
-        check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
-    show_warnings(part.planned.check_before_job())
+    begun = time.monotonic()
+    checked, why = _plan_checked(run_dir, before)
+    if why:
+        return NextPart("none", reason=why, hint=resume_hint(run_dir))
+    checked, settings = _adapted(run_dir, before, state, checked, time.monotonic() - begun)
+    show_warnings(checked.warnings)
     # The last look: whoever asks for the end from now on waits for the record, and then cancels the part.
     if why := _why_ended(run_dir, state, signals):
+        shutil.rmtree(run_dir / NEXT_SETTINGS, ignore_errors=True)
         return NextPart("none", reason=why, hint=resume_hint(run_dir))
-    return _submit_planned(run_dir, part, without, settings)
+    return _submit_planned(run_dir, checked.part, without, settings)
 
 
-def _plan_adapted(run_dir: Path, before: Plan, state: RunState) -> tuple[PlannedPart | None, str]:
-    """The next part with other settings than those that `wf balance` chose, and what is to be said of its settings;
-    None: with those of this part. Whatever is wrong with others does not keep the next part from being submitted."""
-    from workflow.api.next_settings import KEPT, find_next_settings
+class _Checked(NamedTuple):
+    """The next part, and what its checks warn of."""
+
+    part: PlannedPart
+    warnings: list[Problem]
+
+
+def _plan_checked(run_dir: Path, before: Plan, overlay: Path | None = None) -> tuple[_Checked, str]:
+    """The next part, and why it is not to be submitted; empty: it is. Raises WfError."""
     from workflow.submit.submission import check_submission
+
+    part = plan_part(run_dir, sets=_same_site(run_dir, before), overlay=overlay)
+    if why := _why_not(before, part) or (_other_data(before, part.planned.plan) if overlay is not None else ""):
+        return _Checked(part, []), why
+    check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
+    return _Checked(part, part.planned.check_before_job()), ""
+
+
+def _adapted(
+    run_dir: Path, before: Plan, state: RunState, checked: _Checked, planning_s: float
+) -> tuple[_Checked, str]:
+    """The next part with other settings than those that `wf balance` chose, where they are better by now, and what is
+    to be said of its settings.
+
+    Args:
+        checked: the part with the settings of this one: it is submitted whatever is wrong with others.
+        planning_s: how long its planning took, which is to be done once more.
+    """
+    from workflow.api.next_settings import KEPT, find_next_settings
 
     try:
         overlay, text = find_next_settings(run_dir, before, state)
         if overlay is None:
-            return None, text
-        part = plan_part(run_dir, sets=_same_site(run_dir, before), overlay=overlay)
-        why = _why_not(before, part) or _other_data(before, part.planned.plan)
-        if not why:
-            check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
-            part.planned.check_before_job()
-            return part, text
-    except (WfError, OSError, ValueError, LookupError) as error:
+            return checked, text
+        allocation = read_allocation(run_dir)
+        end = None if allocation is None else allocation.end_time
+        if end is not None and end - time.time() < PLANNINGS * planning_s:
+            why = "the time of this job is nearly over"
+        else:
+            other, why = _plan_checked(run_dir, before, overlay)
+            if not why:
+                return other, text
+    except Exception as error:
         why = _text(error) if isinstance(error, WfError | OSError) else str(error)
     shutil.rmtree(run_dir / NEXT_SETTINGS, ignore_errors=True)
-    return None, f"{KEPT}, because others cannot be planned: {why}"
+    return checked, f"{KEPT}, because others cannot be planned: {why}"
 
 
 def _other_data(before: Plan, plan: Plan) -> str:
@@ -122,8 +150,11 @@ def _other_data(before: Plan, plan: Plan) -> str:
         if plan.stage(stage.name).ranks != stage.ranks:
             return f"{stage.name} would have another number of ranks"
     for stream in before.streams:
-        if plan.stream(stream.name).traits.in_memory != stream.traits.in_memory:
+        now = plan.stream(stream.name)
+        if now.traits.in_memory != stream.traits.in_memory:
             return f"{stream.name} would be a file in one part, and none in another"
+        if not stream.traits.in_memory and now.engine != stream.engine:
+            return f"{stream.name} would be a file of another kind"
     return ""
 
 

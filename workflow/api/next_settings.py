@@ -33,14 +33,16 @@ def find_next_settings(run_dir: Path, before: Plan, state: RunState) -> NextSett
     Args:
         run_dir: the part that has ended.
         before: its plan.
-        state: how it has ended. A part that lost nodes, or started stages again, tells nothing of its settings.
+        state: how it has ended. A part that lost nodes, started stages again, was steered, or has another pipeline than
+            the part before tells nothing of its settings.
 
     Raises OSError, SpecError where the overlay cannot be written.
     """
     from workflow.report.read.run_records import read_forecast
 
     forecast = read_forecast(run_dir, before)
-    if forecast is None or forecast.promised is None or state.lost or state.attempts:
+    changed = before.part is not None and before.part.changed
+    if forecast is None or forecast.promised is None or state.lost or state.attempts or state.steered or changed:
         return NextSettings()
     from workflow.balance.next_choice import changes_text, next_choice, took_text, with_choice
     from workflow.balance.promise import balance_of, promise_of, set_keys

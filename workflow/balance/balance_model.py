@@ -91,6 +91,7 @@ class Balance(BalancePart):
     more_s: float | None = Field(None, description="how long these take")
     more_node_hours: float | None = Field(None, description="and how many node-hours; null: without a budget of these")
     failed: list[FailedCandidate] = Field([])
+    given_up: list[str] = Field([], description="`KEY=VALUE` with which candidates have failed, and none has run")
     probes: int = Field(description="how many ran, those of earlier calls included")
     spent_s: float = Field(description="wall time of these, and of runs that were interrupted or too short to be timed")
     spent_node_hours: float = Field(description="of the nodes that all these used")

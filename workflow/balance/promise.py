@@ -50,5 +50,5 @@ def set_keys(options: Sequence[str]) -> list[str]:
 
 
 def is_set(keys: Iterable[str], given: Collection[str]) -> bool:
-    """Whether one of the keys is among those that were given."""
-    return any(fnmatchcase(key, each) for key in keys for each in given)
+    """Whether one of the keys is among those that were given, or part of one."""
+    return any(fnmatchcase(key, each) or fnmatchcase(key, f"{each}.*") for key in keys for each in given)

@@ -46,6 +46,8 @@ LEAST_WEIGHT = 1e-4
 """Assumptions that are less likely are left out."""
 
 Floats = NDArray[np.float64]
+Value = tuple[int, int]
+"""The number of a key, and that of one of its values."""
 
 
 class Candidate(NamedTuple):
@@ -209,15 +211,18 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
     return Standing(best, [], min(wanted, key=lambda each: len(probes.get(each, ())), default=None))
 
 
-def fail_too(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[int]:
-    """Those that failed, and those that share a value with which `FAILURES` have failed and none has run."""
-    found = set(failed)
-    for key in range(len(candidates[0].values)):
-        for value in {candidates[each].values[key] for each in failed}:
-            same = {index for index, each in enumerate(candidates) if each.values[key] == value}
-            if len(same.intersection(failed)) >= FAILURES and same.isdisjoint(ran):
-                found |= same
-    return found
+def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[Value]:
+    """The values with which `FAILURES` candidates have failed and none has run: of each of these candidates all other
+    values have run, so that no other one can be the cause."""
+    seen = {value for each in ran for value in enumerate(candidates[each].values)}
+    causes = [{*enumerate(candidates[each].values)} - seen for each in failed]
+    alone = [next(iter(each)) for each in causes if len(each) == 1]
+    return {value for value in alone if alone.count(value) >= FAILURES}
+
+
+def fail_too(candidates: Sequence[Candidate], failing: Collection[Value]) -> set[int]:
+    """The candidates that have one of these values."""
+    return {index for index, each in enumerate(candidates) if not {*enumerate(each.values)}.isdisjoint(failing)}
 
 
 def least_probes_to_decide(belief: Belief, now: Standing, probes: Mapping[int, Sequence[float]]) -> int:

@@ -112,6 +112,8 @@ def _show(found: Balance) -> None:
         click.echo("")
     for line in verdict_lines(found):
         click.echo(line)
+    for text in found.given_up:
+        click.echo(f"  given up, because all candidates with it that ran have failed: {text}")
     if found.chosen.settings:
         for line in setting_lines(found):
             click.echo(line)

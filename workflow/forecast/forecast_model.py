@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.forecast.quartiles import Estimate, Quartiles
 
-FORECAST_VERSION = 1
+FORECAST_VERSION = 2
 FORECAST_FILE = "forecast.json"
 TermName = Literal["compute", "read", "decompress", "compress", "write", "write behind", "hand over"]
 

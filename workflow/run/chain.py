@@ -34,7 +34,9 @@ class NextPart:
 
     `run`: its directory, from `submitting` on. `reason`: why there is none, with `hint`, what to type next; of a part
     that was submitted what is not known of its job. `without`: hosts that were lost in this part or one before, which
-    the scheduler is asked to leave out. `settings`: what `wf balance` would have chosen otherwise by now, and why.
+    the scheduler is asked to leave out.
+    `settings`: of a run with an overlay of `wf balance`, which settings the part has in place of it, and why; or why it
+    keeps them.
     """
 
     state: Literal["planned", "submitting", "submitted", "none"]

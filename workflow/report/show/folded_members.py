@@ -9,6 +9,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
@@ -124,7 +125,7 @@ def _fold_plans(name: str, stages: Sequence[StagePlan], folding: Folding) -> Sta
 
 def _command_of(commands: Iterable[Sequence[str]]) -> list[str]:
     """The command of all members: the words that they have in common, and `…` for each of the others."""
-    return [words[0] if len({*words}) == 1 else VARIES for words in zip(*commands, strict=False)]
+    return [words[0] if len({*words}) == 1 else VARIES for words in zip_longest(*commands)]
 
 
 def fold_report(report: Report) -> Report:
