@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workflow.balance.candidates import Settings, Space
     from workflow.balance.knobs import Knob
     from workflow.balance.probe_costs import RunCost
-    from workflow.balance.search import Belief, RatioBounds, Standing, Value
+    from workflow.balance.search import Belief, KeyValue, RatioBounds, Standing
     from workflow.forecast.calibration_model import Calibration
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -299,7 +299,7 @@ class BalanceSearch:
             forecast = forecasts(self.space, self.calibration, make_records(there)[0], self.counted)
         candidates, self.measured = to_search(self.space, forecast, self.request.goal, self.times)
         self.belief: Belief = believe(candidates, self.measured)
-        self.given_up: set[Value] = values_that_fail(candidates, self.failed, self.measured)
+        self.given_up: set[KeyValue] = values_that_fail(candidates, self.failed, self.measured)
         failing = {*self.failed, *fail_too(candidates, self.given_up)}
         self.standing: Standing = standing(self.belief, self.measured, sorted(failing))
 

@@ -46,7 +46,7 @@ LEAST_WEIGHT = 1e-4
 """Assumptions that are less likely are left out."""
 
 Floats = NDArray[np.float64]
-Value = tuple[int, int]
+KeyValue = tuple[int, int]
 """The number of a key, and that of one of its values."""
 
 
@@ -211,7 +211,7 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
     return Standing(best, [], min(wanted, key=lambda each: len(probes.get(each, ())), default=None))
 
 
-def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[Value]:
+def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[KeyValue]:
     """The values with which `FAILURES` candidates have failed and none has run: of each of these candidates all other
     values have run, so that no other one can be the cause."""
     seen = {value for each in ran for value in enumerate(candidates[each].values)}
@@ -220,7 +220,7 @@ def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], r
     return {value for value in alone if alone.count(value) >= FAILURES}
 
 
-def fail_too(candidates: Sequence[Candidate], failing: Collection[Value]) -> set[int]:
+def fail_too(candidates: Sequence[Candidate], failing: Collection[KeyValue]) -> set[int]:
     """The candidates that have one of these values."""
     return {index for index, each in enumerate(candidates) if not {*enumerate(each.values)}.isdisjoint(failing)}
 
