@@ -6,8 +6,9 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from workflow.balance.balance_model import BALANCE_FILE, OVERLAY_FILE, Balance, BalancedCandidate, KnownRange
+from workflow.balance.balance_model import BALANCE_FILE, OVERLAY_FILE, Balance, BalancedCandidate
 from workflow.balance.show_balance import overlay_text
+from workflow.forecast.quartiles import Estimate
 
 VIA, RANKS, SHARE = "streams.field.via", "stages.sim.ranks", "stages.mean.place.share"
 _KEYS = {"via": VIA, "ranks": RANKS, "share": SHARE}
@@ -23,8 +24,8 @@ def candidate(*probes: float, nodes: int = 1, high: float = 1.05, **settings: An
     return BalancedCandidate(
         settings={_KEYS.get(key, key): value for key, value in settings.items()},
         probes=seconds,
-        seconds=KnownRange(median=middle, low=0.95 * middle, high=high * middle),
-        ratio=KnownRange(median=1.0, low=1.0, high=1.0),
+        seconds=Estimate(median=middle, low=0.95 * middle, high=high * middle),
+        ratio=Estimate(median=1.0, low=1.0, high=1.0),
         forecast=None,
         nodes=nodes,
         queue_memory=None,

@@ -18,12 +18,13 @@ from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, Problem, RunError
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
-    from workflow.balance.balance_model import Balance, BalancedCandidate, Goal, KnownRange, ProbeRecord
+    from workflow.balance.balance_model import Balance, BalancedCandidate, Goal, ProbeRecord
     from workflow.balance.candidates import Settings, Space
     from workflow.balance.knobs import Knob
     from workflow.balance.probe_costs import RunCost
     from workflow.balance.search import Belief, KeyValue, RatioBounds, Standing
     from workflow.forecast.calibration_model import Calibration
+    from workflow.forecast.quartiles import Estimate
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
     from workflow.site.site_model import Site
@@ -460,10 +461,10 @@ def _ended(message: str, hint: str, exit_code: int) -> RunError:
     return error
 
 
-def _bounds(interval: RatioBounds, factor: float = 1.0) -> KnownRange:
-    from workflow.balance.balance_model import KnownRange
+def _bounds(interval: RatioBounds, factor: float = 1.0) -> Estimate:
+    from workflow.forecast.quartiles import Estimate
 
-    return KnownRange(median=interval.median * factor, low=interval.low * factor, high=interval.high * factor)
+    return Estimate(**interval._asdict()) * factor
 
 
 def read_vary(texts: Sequence[str]) -> dict[str, list[Any]]:

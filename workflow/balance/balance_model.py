@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workflow.forecast.quartiles import Estimate
+
 BALANCE_VERSION = 1
 BALANCE_FILE, OVERLAY_FILE = "balance.json", "overlay.yaml"
 Goal = Literal["time", "node-hours"]
@@ -33,21 +35,13 @@ class ProbeRecord(BalancePart):
     waits: dict[str, float] = Field({}, description="stage → share of its time in which it waited for others")
 
 
-class KnownRange(BalancePart):
-    """A value, and the bounds between which it lies with 90 % probability."""
-
-    median: float
-    low: float
-    high: float
-
-
 class BalancedCandidate(BalancePart):
-    """One candidate, and what is known of it."""
+    """One candidate, and what is known of it: estimates have bounds of 90 %."""
 
     settings: dict[str, Any] = Field(description="key → value, laid over the pipeline; empty: today's")
     probes: list[float] = Field(description="seconds per step of each run")
-    seconds: KnownRange = Field(description="per step")
-    ratio: KnownRange = Field(description="of what the goal counts, ÷ that of today's pipeline")
+    seconds: Estimate = Field(description="per step")
+    ratio: Estimate = Field(description="of what the goal counts, ÷ that of today's pipeline")
     forecast: float | None = Field(description="seconds per step before anything ran; None: not known")
     nodes: int
     queue_memory: int | None = Field(description="bytes that its queues may hold in all; None: not known")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from statistics import geometric_mean
 
-from workflow.balance.balance_model import Balance, BalancedCandidate, KnownRange
+from workflow.balance.balance_model import Balance, BalancedCandidate
 from workflow.balance.candidates import setting_text
 from workflow.balance.promise import is_set
 from workflow.balance.search import TOLERANCE
+from workflow.forecast.quartiles import Estimate
 from workflow.report.show.forecast_tables import short_time
 
 # Keys that may differ between two parts of a run: where its stages are, and how its data move. Saved states belong to a
@@ -49,17 +50,16 @@ def with_choice(balance: Balance, took_s: float, choice: BalancedCandidate) -> B
     """
     before = balance.chosen.model_copy(update={"took_s": took_s})
     factor = _expected_s(balance, took_s, choice) / choice.seconds.median
-    seconds = KnownRange(**{name: factor * value for name, value in choice.seconds.model_dump().items()})
     others = (each for each in (before, *balance.others) if each.settings and each.settings != choice.settings)
     changed = {
-        "chosen": choice.model_copy(update={"seconds": seconds}),
+        "chosen": choice.model_copy(update={"seconds": choice.seconds * factor}),
         "today": balance.today if before.settings else before,
         "others": sorted(others, key=lambda each: each.took_s or each.seconds.median),
     }
     return balance.model_copy(update=changed)
 
 
-def took_text(part: int, took_s: float, promised: KnownRange) -> str:
+def took_text(part: int, took_s: float, promised: Estimate) -> str:
     """`part 2 took 12.1 ms per step, promised 9.00 ms to 10.2 ms`."""
     bounds = f"{short_time(promised.low)} to {short_time(promised.high)}"
     return f"part {part} took {short_time(took_s)} per step, promised {bounds}"

@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from workflow.balance.balance_model import Balance, BalancedCandidate, KnownRange, ProbeRecord
+from workflow.balance.balance_model import Balance, BalancedCandidate, ProbeRecord
 from workflow.balance.candidates import Space, setting_text
-from workflow.forecast.quartiles import Estimate
 from workflow.formatting import NOTHING, duration, plural, size, three_figures
 from workflow.report.show.forecast_tables import short_time, time_text
 from workflow.report.show.text_table import TERMINAL, Column, Table, make_table, number_column, text_column
@@ -33,7 +32,7 @@ _COMPARED: list[Column[_ComparedLine]] = [
 _RAN: list[Column[BalancedCandidate]] = [
     text_column("candidate", lambda each: settings_text(each.settings), TERMINAL),
     number_column("runs", lambda each: str(len(each.probes)), TERMINAL),
-    number_column("time per step", lambda each: _time(each.seconds), TERMINAL),
+    number_column("time per step", lambda each: time_text(each.seconds), TERMINAL),
     number_column("÷ that of the file", lambda each: three_figures(each.ratio.median), TERMINAL),
 ]
 
@@ -114,7 +113,7 @@ def compared_table(balance: Balance) -> Table:
         return row(f"{name} waits", lambda each: _percent(each.waits.get(name)))
 
     ran = bool(balance.probes)
-    lines = [row(f"time per step of {balance.counted}", lambda each: _time(each.seconds) if ran else NOTHING)]
+    lines = [row(f"time per step of {balance.counted}", lambda each: time_text(each.seconds) if ran else NOTHING)]
     lines += [waits(name) for name in dict.fromkeys([*today.waits, *chosen.waits])]
     lines += [
         row("nodes", lambda each: str(each.nodes)),
@@ -140,7 +139,7 @@ def overlay_text(balance: Balance, path_of: Callable[[str], Sequence[str]]) -> s
     lines = [f"# Written by `wf balance {balance.pipeline}` on site {balance.site}."]
     if balance.probes:
         lines += [f"# {line.strip()}" for line in verdict_lines(balance)]
-        promised, today = _time(balance.chosen.seconds), _time(balance.today.seconds)
+        promised, today = time_text(balance.chosen.seconds), time_text(balance.today.seconds)
         lines.append(f"# Time per step of {balance.counted}: {promised}, with the file alone {today}.")
     return "\n".join([*lines, *settings_yaml(balance.chosen.settings, path_of)]) + "\n"
 
@@ -164,10 +163,6 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     return NOTHING if value is None else json.dumps(value) if isinstance(value, dict | list) else str(value)
-
-
-def _time(bounds: KnownRange) -> str:
-    return time_text(Estimate(median=bounds.median, low=bounds.low, high=bounds.high))
 
 
 def _percent(share: float | None) -> str:
