@@ -16,10 +16,13 @@ from workflow.balance.search import (
     TOLERANCE,
     Candidate,
     RatioBounds,
+    Standing,
     believe,
+    best_that_ran,
     fail_too,
     least_probes_to_decide,
     standing,
+    still_open,
     values_that_fail,
 )
 
@@ -124,6 +127,29 @@ def test_with_great_noise_it_is_undecided_and_says_how_many_runs_would_decide() 
     assert (now.choice, now.rivals) == (1, [TODAY])
     assert least_probes_to_decide(belief, now, probes) > 10
     assert belief.noise > 0.15
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"), [(0.98, True), (0.8, False)], ids=["within the tolerance", "clearly faster"]
+)
+def test_as_long_as_it_is_undecided_a_small_gain_is_no_reason_to_change_a_file(other: float, kept: bool) -> None:
+    candidates = [Candidate((index,), None) for index in range(4)]
+    probes = {0: [1.0, 1.01, 0.99], 1: [other, other * 1.01]}
+    belief = believe(candidates, probes)
+    now = standing(belief, probes)
+    assert now.choice == 1 and now.next is not None and {2, 3} <= set(now.rivals)
+    chosen = best_that_ran(belief, now, probes)
+    assert chosen == (TODAY if kept else 1)
+    assert (1 in still_open(now, chosen)) == kept and {2, 3} <= set(still_open(now, chosen))
+
+
+def test_what_never_ran_is_chosen_only_where_nothing_ran() -> None:
+    candidates = [Candidate((0,), 10.0), Candidate((1,), 1.0)]
+    now = Standing(choice=1, rivals=[], next=0)
+    assert best_that_ran(believe(candidates, {}), now, {}) == 1
+    ran = {TODAY: [10.0]}
+    assert best_that_ran(believe(candidates, ran), now, ran) == TODAY
+    assert still_open(now, TODAY) == [1]
 
 
 def test_the_number_of_missing_runs_has_those_of_all_rivals() -> None:

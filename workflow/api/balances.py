@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow.api.plans import find_site, make_plan, refuse_missing, show_warnings
-from workflow.balance.search import TODAY, TOLERANCE
+from workflow.balance.search import TODAY
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, Problem, RunError, SpecError
 from workflow.formatting import plural
 
@@ -369,16 +369,11 @@ class BalanceSearch:
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
-        from workflow.balance.search import least_probes_to_decide
+        from workflow.balance.search import best_that_ran, least_probes_to_decide, still_open
 
         belief, now, measured = self.belief, self.standing, self.measured
         failed, decided = self.failed, now.next is None
-        chosen = now.choice
-        if not decided and not measured.get(chosen):
-            # What never ran is no choice.
-            chosen = min(measured, key=lambda each: belief.mean[each], default=TODAY)
-            if belief.ratio(chosen, TODAY).median > 1 - TOLERANCE:
-                chosen = TODAY
+        chosen = now.choice if decided else best_that_ran(belief, now, measured)
         ran = sorted((each for each in measured if each not in (chosen, TODAY)), key=lambda each: belief.mean[each])
         more_probes = None if decided else least_probes_to_decide(belief, now, measured)
         mean_s = sum(probe.wall_s for _, probe in self.probes) / max(1, self.count)
@@ -397,7 +392,7 @@ class BalanceSearch:
             chosen=self._described(chosen),
             decided=decided,
             others=[self._described(each) for each in ran],
-            rivals=[self._described(each) for each in now.rivals if each != chosen],
+            rivals=[self._described(each) for each in still_open(now, chosen)],
             more_probes=more_probes,
             more_s=None if more_probes is None else more_probes * mean_s,
             more_node_hours=self._more_node_hours(more_probes),

@@ -211,6 +211,20 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
     return Standing(best, [], min(wanted, key=lambda each: len(probes.get(each, ())), default=None))
 
 
+def best_that_ran(belief: Belief, now: Standing, ran: Collection[int]) -> int:
+    """The choice as long as it is undecided: the fastest of those that ran, as far as is known, or today's pipeline if
+    that is not faster by more than the tolerance. If nothing ran, it is that of the forecast.
+    """
+    best = now.choice if now.choice in ran else min(ran, key=lambda each: belief.mean[each], default=now.choice)
+    return TODAY if best in ran and belief.ratio(best, TODAY).median > 1 - TOLERANCE else best
+
+
+def still_open(now: Standing, chosen: int) -> list[int]:
+    """The rivals, and what seems fastest if it is not what is chosen."""
+    seems_best = [now.choice] if now.choice != chosen and now.next is not None else []
+    return [*seems_best, *(each for each in now.rivals if each != chosen)]
+
+
 def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[KeyValue]:
     """The values with which `FAILURES` candidates have failed and none has run: of each of these candidates all other
     values have run, so that no other one can be the cause."""
