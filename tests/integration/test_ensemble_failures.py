@@ -183,6 +183,34 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     np.testing.assert_allclose(values_of(last / "stat.bp", "mean")[-1], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("members", ["{count: 2, at_once: 1}", "2"], ids=["one waits", "both run"])
+def test_the_same_steps_of_all_members_stay_together_over_a_stop(members: str, tmp_path: Path) -> None:
+    """Steps that only one member had by then are not sent without the other one."""
+    text = f"""
+wf: 1
+name: test
+oversubscribe: true
+stages:
+  sim:
+    component: gray_scott
+    members: {members}
+    checkpoint: {{every: 0.1 s}}
+    with: {{size: [16], steps: 30000, write_every: 1000, seed: "${{{{ member.index }}}}"}}
+  keep: {{component: archive, with: {{path: all.bp}}}}
+streams:
+  field: {{from: sim, to: keep, collect: all}}
+"""
+    (tmp_path / "pipeline.yaml").write_text(text)
+    assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
+    wait_until(lambda: has_steps(tmp_path / "run", "sim-0"), "sim-0 has some steps")
+    code, said = wf(tmp_path, "cancel", str(tmp_path / "run"))
+    assert code == 0, said
+    done = resume(tmp_path, "part2")
+    assert done.code == 0, done.said
+    found = values_of(done.folder / "all.bp", "member_step")
+    assert [each.tolist() for each in found] == [[step, step] for step in range(31)]
+
+
 def test_what_merges_does_not_wait_for_members_that_a_cancelled_run_never_starts(tmp_path: Path) -> None:
     text = """
 wf: 1

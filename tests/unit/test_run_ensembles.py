@@ -140,6 +140,21 @@ def test_a_stop_says_at_once_which_members_do_not_begin(plan_of: Planner) -> Non
     assert run.verdict.state == "interrupted"
 
 
+def test_a_stop_says_so_of_a_member_between_two_attempts(plan_of: Planner) -> None:
+    run = opened(Run(plan_for(plan_of, "2", "{do: restart, times: 2, backoff: 60 s, then: ignore}")), 0, 1)
+    kill(run, "sim-0", 1.0)  # the first restart follows at once
+    kill(opened(run, 0), "sim-0", 3.0)
+    assert run.status("sim-0") == "restarting"
+    run.feed(Requested(5.0, "stop", "somebody"))
+    assert [(each.stage, each.streams) for each in run.decisions(StageStopped)] == [("sim-0", ["field-0"])]
+    end(run, 1, 4, 5.5)
+    end_readers(run, 4, 6.0)
+    assert run.started.count("sim-0") == 2 and run.verdict.state == "interrupted"
+    assert {name: run.status(name) for name in ("sim-0", "sim-1", "field-merge", "read")} == {
+        "sim-0": "stopped", "sim-1": "succeeded", "field-merge": "stopped", "read": "stopped",
+    }  # fmt: skip
+
+
 DRAWN = "{count: 2, draw: {F: {from: 1, to: 2}}}"
 
 

@@ -154,7 +154,7 @@ def stop_stages(decisions: Decisions) -> None:
     if state.rung == 0 and _tells_apart(state):
         decisions.state = state = replace(state, unaffected=unaffected(state))
     # Who merges the streams of members would wait for these until it gets a signal.
-    for name in [name for name, stage in state.stages.items() if stage.status == "waiting"]:
+    for name in [name for name, stage in state.stages.items() if _begins_no_more(state, stage)]:
         written = [end.stream for end in state.plan.stage(name).ends if end.side == "write"]
         decisions.decide(StageStopped(decisions.t, name, written))
     running = [stage.name for stage in state.stages.values() if stage.runs]
@@ -165,6 +165,12 @@ def stop_stages(decisions: Decisions) -> None:
             if some:
                 _signal(decisions, some, rung.number)
     _end_lost(decisions)
+
+
+def _begins_no_more(state: RunState, stage: StageState) -> bool:
+    """Whether it would have begun, for the first time or again, but for the stop."""
+    between = stage.status == "restarting" and not stage.runs and not state.lost_nodes(stage.name)
+    return stage.status == "waiting" or between
 
 
 def _tells_apart(state: RunState) -> bool:

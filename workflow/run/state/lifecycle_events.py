@@ -74,7 +74,7 @@ class StageUnneeded(Event):
 class StageStopped(Event):
     """A stage ended because the run was stopped, or was never started.
 
-    `streams`: those that it would have written, where it was not started.
+    `streams`: those that it would have written, where it did not begin (again).
     """
 
     stage: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.formats.bp_index import Index, read_index
-from workflow.formats.event_names import STAGE_IGNORED, STAGE_STOPPED, STAGE_UNNEEDED
+from workflow.formats.event_names import STAGE_IGNORED, STAGE_STOPPED, STAGE_UNNEEDED, STOP_REQUESTED
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
@@ -107,6 +108,10 @@ class Order:
             raise StageError("the order of the merged steps cannot be recorded: the disk is full")
 
 
+class _RunStoppedError(Exception):
+    """The next step would be one of a member that ends only because the run is stopped."""
+
+
 class Members:
     """The streams of members at one port. A member that has ended, or does not begin, or without which the run goes
     on, leaves.
@@ -119,7 +124,7 @@ class Members:
     ) -> None:
         self._sources = {number: _Source(end, open_it) for number, end in enumerate(ends)}
         self._events, self._look_at, self._pause_s = Tail(events), 0.0, _SHORTEST_PAUSE_S
-        self._leaving: set[str] = set()
+        self._leaving, self._is_stopped = set[str](), False
         self._order = order
 
     def __enter__(self) -> Members:
@@ -134,6 +139,10 @@ class Members:
 
     def steps(self) -> Iterator[tuple[int, Step]]:
         """(member, step) of whatever comes first; each member in turn where several have one."""
+        with contextlib.suppress(_RunStoppedError):
+            yield from self._one_by_one()
+
+    def _one_by_one(self) -> Iterator[tuple[int, Step]]:
         while (recorded := self._order.next()) is not None:
             for number in recorded:
                 yield number, self._await(number)
@@ -151,8 +160,13 @@ class Members:
     def steps_together(self) -> Iterator[dict[int, Step]]:
         """The same step of all members that are there, by member: the first of each, the second, ….
 
-        One that ends earlier than the others is not in the steps that follow.
+        One that ends earlier than the others is not in the steps that follow. If the run is stopped, they end with the
+        first member that has no more: with all its steps they go on in the next part of the run.
         """
+        with contextlib.suppress(_RunStoppedError):
+            yield from self._together()
+
+    def _together(self) -> Iterator[dict[int, Step]]:
         while (recorded := self._order.next()) is not None:
             yield {number: self._await(number) for number in recorded}
             self._release(recorded)
@@ -160,10 +174,12 @@ class Members:
                 self._sources.pop(number).close()
         held: dict[int, Step] = {}
         while self._sources:
-            found = False
+            found, known = False, len(self._sources)
             for number in [each for each in self._sources if each not in held]:
                 if (step := self._poll(number)) is not None:
                     found, held[number] = True, step
+            if len(self._sources) < known:
+                self._check_stop()
             held = {number: step for number, step in held.items() if number in self._sources}
             newest = max((step.index for step in held.values()), default=0)
             if late := [number for number, step in held.items() if step.index < newest]:
@@ -190,6 +206,7 @@ class Members:
                 self._rest(found=True)
                 return step
             self._rest(found=False)
+        self._check_stop()
         raise StageError(f"member {number} has fewer steps than an earlier attempt has read of it: start the run anew")
 
     def _poll(self, number: int) -> Step | None:
@@ -212,10 +229,19 @@ class Members:
             return
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
-            for record in self._events.records(fresh=True):
-                if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED, STAGE_STOPPED):
-                    self._leaving.update(record.get("streams", ()))
+            self._look()
         process_metrics().enter()  # it computes nothing meanwhile
         time.sleep(self._pause_s)
         process_metrics().leave()
         self._pause_s = min(2 * self._pause_s, max(_LONGEST_PAUSE_S, _PAUSE_OF_ONE_S * len(self._sources)))
+
+    def _look(self) -> None:
+        for record in self._events.records(fresh=True):
+            if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED, STAGE_STOPPED):
+                self._leaving.update(record.get("streams", ()))
+            self._is_stopped = self._is_stopped or record.get("event") == STOP_REQUESTED
+
+    def _check_stop(self) -> None:
+        self._look()
+        if self._is_stopped:
+            raise _RunStoppedError
