@@ -59,7 +59,7 @@ something could not be ended or removed |
 run that succeeded or by a complete campaign |
 | {EXIT_REGRESSED} | the gate of a campaign: a metric has regressed, or is not measured any more |
 | {EXIT_UNDECIDED} | the gate of a campaign with `--strict`: nothing has regressed, and a metric is undecided, or a \
-trial is missing |
+trial is missing; `wf balance`: the runs did not decide |
 | {EXIT_STOPPED} | the run was stopped cleanly before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """

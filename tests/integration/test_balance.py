@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.waiting import wait_until
 
 # Of each step 60 ms or 20 ms of waiting: no machine is so busy that it turns the order.
 PIPELINE = """\
@@ -126,6 +129,20 @@ def test_a_run_that_is_too_short_to_be_timed_is_spent_all_the_same(folder: Path)
     # By the next call, too.
     again = json.loads(wf(folder, "balance", "pipeline.yaml", *words).stdout)
     assert (again["probes"], again["spent_s"]) == (1, found["spent_s"])
+
+
+def test_a_second_search_in_the_same_directory_is_refused(folder: Path) -> None:
+    argv = [sys.executable, "-m", "workflow.cli", "balance", "pipeline.yaml", *VARY]
+    first = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (folder / "balance/balanced/runs").exists(), "the first search runs a candidate")
+        second = wf(folder, "balance", "pipeline.yaml", *VARY)
+        assert second.returncode == 2
+        assert f"another process runs this search: process {first.pid} on" in second.stderr
+    finally:
+        first.send_signal(signal.SIGINT)
+        assert first.wait(60) == 130
+    assert not (folder / "balance/balanced/lease.json").exists()
 
 
 def test_a_dry_run_starts_nothing(folder: Path) -> None:

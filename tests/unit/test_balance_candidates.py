@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from workflow.api.balances import BalanceRequest, BalanceSearch
 from workflow.balance.knobs import find_knobs
+from workflow.cli.main import main
 from workflow.spec.load import load_pipeline
 
 HEAD = "wf: 1\nname: held\n"
@@ -90,6 +93,20 @@ def test_who_writes_a_transport_has_chosen(tmp_path: Path) -> None:
     streams = "streams:\n  field: {from: sim, to: pdf, transport: tcp}\n  pdf: {from: pdf, to: keep}\n"
     found = knobs_of(tmp_path, STAGES + streams)
     assert "streams.field.via" not in found and "streams.pdf.via" in found
+
+
+def test_without_numpy_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(HEAD + STAGES)
+    for name in [name for name in sys.modules if name in ("workflow.api.balances", "workflow.balance.search")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.setattr("sys.argv", ["wf", "balance", str(tmp_path / "pipeline.yaml"), "--dry-run"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert re.search(r"comparing candidates needs numpy\n.*pip install .*\[components\]", capsys.readouterr().err)
 
 
 def test_what_is_set_or_fixed_is_not_varied(search: BalanceSearch) -> None:

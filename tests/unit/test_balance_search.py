@@ -140,7 +140,8 @@ def test_as_long_as_it_is_undecided_a_small_gain_is_no_reason_to_change_a_file(o
     assert now.choice == 1 and now.next is not None and {2, 3} <= set(now.rivals)
     chosen = best_that_ran(belief, now, probes)
     assert chosen == (TODAY if kept else 1)
-    assert (1 in still_open(now, chosen)) == kept and {2, 3} <= set(still_open(now, chosen))
+    left = still_open(belief, now, chosen)
+    assert (1 in left) == kept and {2, 3} <= set(left)
 
 
 def test_what_never_ran_is_chosen_only_where_nothing_ran() -> None:
@@ -149,7 +150,7 @@ def test_what_never_ran_is_chosen_only_where_nothing_ran() -> None:
     assert best_that_ran(believe(candidates, {}), now, {}) == 1
     ran = {TODAY: [10.0]}
     assert best_that_ran(believe(candidates, ran), now, ran) == TODAY
-    assert still_open(now, TODAY) == [1]
+    assert still_open(believe(candidates, ran), now, TODAY) == [1]
 
 
 def test_the_number_of_missing_runs_has_those_of_all_rivals() -> None:

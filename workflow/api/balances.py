@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -84,14 +85,21 @@ def balance_pipeline(
 
     Raises:
         SpecError: the pipeline is wrong, or this machine lacks what it needs.
-        RunError: today's pipeline fails; nothing can be varied; there are no nodes here; Ctrl-C.
+        RunError: today's pipeline fails; nothing can be varied; there are no nodes here; another process searches in
+            the same directory; Ctrl-C.
     """
+    from workflow.campaign.execution.driver_lease import driver_lease
+
     search = BalanceSearch(request)
     begin(search.space)
-    if not plan_only:
+    if plan_only:
+        return search.result(), search.directory
+    with contextlib.ExitStack() as stack:
+        with search.usable_folder():
+            search.directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(driver_lease(search.directory, "this search"))
         search.search(show)
-    balance = search.result()
-    if not plan_only:
+        balance = search.result()
         search.write(balance)
     return balance, search.directory
 
@@ -358,7 +366,7 @@ class BalanceSearch:
             numbers = [int(each.name.removeprefix("probe-")) for each in folder.glob("probe-[0-9]*")]
         except (OSError, ValueError) as error:
             raise RunError(f"{folder}: it cannot be used for runs: {error}", "use another folder: `--dir`") from error
-        return folder / f"probe-{max(numbers, default=0) + 1:03}"
+        return folder / f"probe-{max([*numbers, len(self.started)]) + 1:03}"
 
     def _more_node_hours(self, more_probes: int | None) -> float | None:
         """Of so many more runs, each as the next one; None where nobody asked for a limit."""
@@ -392,7 +400,7 @@ class BalanceSearch:
             chosen=self._described(chosen),
             decided=decided,
             others=[self._described(each) for each in ran],
-            rivals=[self._described(each) for each in still_open(now, chosen)],
+            rivals=[self._described(each) for each in still_open(belief, now, chosen)],
             more_probes=more_probes,
             more_s=None if more_probes is None else more_probes * mean_s,
             more_node_hours=self._more_node_hours(more_probes),
@@ -435,12 +443,17 @@ class BalanceSearch:
         from workflow.replace_file import replace_file
         from workflow.spec.yaml_tree.node import key_path
 
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+        with self.usable_folder():
             replace_file(self.directory / BALANCE_FILE, balance.to_json().encode())
             root, _ = self.library.pipeline(Path(self.request.path), os.fspath(self.request.path))
             text = overlay_text(balance, lambda key: [str(part) for part in key_path(root, key)])
             replace_file(self.directory / OVERLAY_FILE, text.encode())
+
+    @contextlib.contextmanager
+    def usable_folder(self) -> Iterator[None]:
+        """Raise RunError where its directory cannot be used."""
+        try:
+            yield
         except OSError as error:
             raise RunError(f"{self.directory}: {error.strerror}", "use another folder: `--dir`") from error
 

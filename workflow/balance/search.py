@@ -219,10 +219,10 @@ def best_that_ran(belief: Belief, now: Standing, ran: Collection[int]) -> int:
     return TODAY if best in ran and belief.ratio(best, TODAY).median > 1 - TOLERANCE else best
 
 
-def still_open(now: Standing, chosen: int) -> list[int]:
-    """The rivals, and what seems fastest if it is not what is chosen."""
-    seems_best = [now.choice] if now.choice != chosen and now.next is not None else []
-    return [*seems_best, *(each for each in now.rivals if each != chosen)]
+def still_open(belief: Belief, now: Standing, chosen: int) -> list[int]:
+    """The rivals, and what seems fastest if it is not what is chosen, and may gain more than the tolerance."""
+    is_open = now.choice != chosen and belief.ratio(now.choice, chosen).low < 1 - TOLERANCE
+    return [*([now.choice] if is_open else []), *(each for each in now.rivals if each != chosen)]
 
 
 def values_that_fail(candidates: Sequence[Candidate], failed: Collection[int], ran: Collection[int]) -> set[KeyValue]:

@@ -77,7 +77,8 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
         yield f"{gain}: {settings_text(chosen.settings)} ({tried})"
         return
     yield f"undecided ({tried})"
-    yield f"  so far the {best}: {settings_text(chosen.settings)}" + (f", {gain}" if chosen.settings else "")
+    so_far = "nothing that has run gains more than 5 %"
+    yield f"  so far the {best}: {settings_text(chosen.settings)}, {gain}" if chosen.settings else f"  so far {so_far}"
     for rival in balance.rivals[:MOST_RIVALS]:
         low, high = (three_figures(each / chosen.seconds.median) for each in (rival.seconds.low, rival.seconds.high))
         ran = plural(len(rival.probes), "run") if rival.probes else "it has not run"

@@ -45,13 +45,13 @@ _BOUND_PAUSE_S = 0.25
 
 
 @contextlib.contextmanager
-def driver_lease(directory: Path) -> Iterator[Lease]:
-    """Hold the lease of a campaign, whose ledger this process has opened: what a driver before it left is removed.
+def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
+    """Hold the lease of a campaign, or of another series of runs: what a driver before it left is removed.
 
-    Raises RunError when another process renews it.
+    Raises RunError when another process renews it, OSError when its directory cannot be written.
     """
     path = directory / LEASE_FILE
-    _refuse_second(directory)
+    _refuse_second(directory, of)
     path.unlink(missing_ok=True)
     for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
         shutil.rmtree(keys, ignore_errors=True)
@@ -66,7 +66,7 @@ def driver_lease(directory: Path) -> Iterator[Lease]:
             path.unlink(missing_ok=True)
 
 
-def _refuse_second(directory: Path) -> None:
+def _refuse_second(directory: Path, of: str) -> None:
     """Raises RunError when a process renews the lease. A lock does not tell on every file system, nor of other hosts.
 
     One whose process lives, but does not renew it, is no driver any more.
@@ -78,7 +78,7 @@ def _refuse_second(directory: Path) -> None:
     watch = LeaseWatch(directory, time.monotonic())
     while (seen := watch.look(time.monotonic())).alive and seen.lease is not None:
         if seen.lease != first:
-            text = f"another process runs this campaign: process {seen.lease.pid} on {seen.lease.host}"
+            text = f"another process runs {of}: process {seen.lease.pid} on {seen.lease.host}"
             raise RunError(text, "wait for it, or give another --dir")
         time.sleep(_PAUSE_S)
 
