@@ -25,6 +25,10 @@ stage had finished and did again. *Decided*: from the failure to the decision to
 decision until the stage had finished its next step; most of it is the start of its Python. What the rules promise:
 [when something fails, it goes on](how-to/go-on-after-a-failure.md).
 
+*Streams*: of sim → work, then of work → keep. `sst`, `shm`, `ucx`: in memory; `live`: a BP5 file that is read while it
+grows; `after`: a file that is read when it is complete. *Ends*: `exit0` and `exit1`, the program exits; `raise`, an
+exception; `kill`, SIGKILL; `segv`, a crash. *Places*: points within a step, a run for each.
+
 """
 
 
@@ -59,7 +63,7 @@ def restarts(cells: list[dict[str, Any]]) -> str:
 def kills(cells: list[dict[str, Any]]) -> str:
     """Random kills, by their number in a run."""
     text = "## kill -9 at random\n\nOf `work` or `keep`, when the simulation has written a random number of steps; "
-    text += "live streams, with a spool.\n\n"
+    text += "streams in memory, with a spool.\n\n"
     text += row(["kills in a run", "runs", "equal", "stopped: the reader had taken its writer along", "other"])
     text += row(["---"] * 5)
     for count in sorted({cell["kills"] for cell in cells}):

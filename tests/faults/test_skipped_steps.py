@@ -213,7 +213,7 @@ def test_a_step_that_was_written_is_not_left_out(cell: Cell, tmp_path: Path) -> 
         assert_without(done, skipped, cell)
     else:
         assert cell.save, done.said
-        assert "step 5 was to be skipped" in done.report.run.reason
+        assert "it failed at step 5, which it was to skip" in done.report.run.reason
         assert "step 5 cannot be skipped: stream result has its output already" in done.said
 
 
@@ -221,7 +221,7 @@ def test_a_step_that_was_written_is_not_left_out(cell: Cell, tmp_path: Path) -> 
 def test_without_the_rule_the_run_is_stopped(tmp_path: Path) -> None:
     done = start(tmp_path, Cell("live then live"), same="stop")
     assert done.code == 1
-    assert "step 5 ends it: ended with exit code 1 both times" in done.report.run.reason
+    assert "it failed twice at step 5: ended with exit code 1 both times" in done.report.run.reason
 
 
 SINKS = """

@@ -73,7 +73,7 @@ def test_the_name_of_the_link_to_another_python_changes_nothing(tmp_path: Path) 
 def test_a_changed_program_is_told_before_it_is_measured(of_program: CampaignFolder, verb: str) -> None:
     write_program(of_program, "#!/bin/sh\n# changed\necho 1 >> $FOLDER/ran.txt\n")
     said = " ".join(of_program.wf(verb).split())
-    assert "3 finished repetitions no longer match this campaign: program.sh has another content (" in said
+    assert "3 finished repetitions no longer match this campaign: program.sh has different content (" in said
     assert ("the figures here belong to the old content" in said) == (verb != "plan")
 
 
@@ -82,7 +82,7 @@ def test_a_changed_program_is_told_after_it_was_measured(of_program: CampaignFol
     write_program(of_program, "#!/bin/sh\n# changed\necho 1 >> $FOLDER/ran.txt\n")
     of_program.wf("run", "-q")
     said = " ".join(of_program.wf(verb).split())
-    assert "3 finished repetitions no longer match this campaign: program.sh has another content (" in said
+    assert "3 finished repetitions no longer match this campaign: program.sh has different content (" in said
     assert "figures here" not in said
 
 

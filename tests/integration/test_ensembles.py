@@ -273,7 +273,7 @@ streams:
             ("members: 3", "members: {count: 3, at_once: 1}, on_failure: ignore"),
             "the others cannot go on without sim-0",
         ),
-        (("via: sst", "via: hdf5"), "of a stream by HDF5 nobody sees when a step is there"),
+        (("via: sst", "via: hdf5"), "wf cannot see the steps of a stream by HDF5"),
         (("members: 3", "members: {count: 3, at_once: 1}"), "the reader would wait for members that have not begun"),
     ],
 )

@@ -348,7 +348,7 @@ def test_a_script_is_attached_to_the_steps_around_an_event(live: LiveRun, tmp_pa
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--when", "values > 3"], "`values > 3` says no event"),
+        (["--when", "values > 3"], "`values > 3` is not an event"),
         (["--when", "values max => 3"], 'did you mean `">= 3"`?'),
         (["--before", "3"], "belong to --when"),
     ],

@@ -131,7 +131,7 @@ def test_another_stage_steers(steered: Make, tmp_path: Path) -> None:
     notes = done.report.notes
     assert "sim: F 0.03 → 0.5 from step 20 on, by stage hold" in notes
     (refused,) = [note for note in notes if "was not given" in note]
-    assert refused.startswith("sim was not given k=-1, as stage hold has asked: sim: k: expected at least 0, got -1")
+    assert refused.startswith("sim was not given k=-1, requested by stage hold: sim: k: expected at least 0, got -1")
     assert compare_runs(done.folder / "field.bp", declared(tmp_path / "declared", ("F", 20, 0.5))).identical
 
 
@@ -154,7 +154,7 @@ def test_from_a_notebook(steered: Make) -> None:
 REFUSED = {
     ("stages.sim.steer.F=-0.1",): "sim: F: expected at least 0, got -0.1\n  the pipeline declares this bound",
     ("stages.sim.steer.F=much",): 'sim: F: expected a number, got "much"\n  for example `F=0.03`',
-    ("stages.sim.steer.feed=1",): "sim declares no value `feed` to steer\n  of sim can be changed: F, k",
+    ("stages.sim.steer.feed=1",): "sim declares no value `feed` to steer\n  these can be changed: F, k",
     ("stages.sim.steer.K=1",): "sim declares no value `K` to steer\n  did you mean `k`?",
     ("stages.sin.steer.F=1",): "there is no stage `sin`\n  did you mean `sim`?",
     ("stages.keep.steer.F=1",): "no value of keep can be changed while it runs\n  declare some: `steer:` of the stage",
@@ -204,7 +204,7 @@ def test_what_was_not_reached_is_noted(steered: Make) -> None:
     done = live.go()
     assert done.code == 0 and taken(done.folder) == []
     (note,) = [each for each in done.report.notes if "did not take F" in each]
-    assert note.endswith("it came to no further step; step 900 was not reached")
+    assert note.endswith("it reached no further step; step 900 was not reached")
 
 
 def test_a_replayed_stage_takes_them_again(steered: Make) -> None:

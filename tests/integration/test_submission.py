@@ -527,7 +527,7 @@ def test_a_job_that_is_started_again_ends_with_that_message(login: Login) -> Non
 
 def test_run_directories_with_blanks_are_refused_before_anything_is_written(login: Login) -> None:
     said = login.wf("run", "p.yaml", "--site", "slurm.yaml", "--run-dir", "my run", code=2)
-    assert "job scripts allow no blanks and special characters in paths" in said
+    assert "job scripts allow no blanks or special characters in paths" in said
     assert not (login.folder / "my run").exists()
     assert login.fake.calls("sbatch") == []
 

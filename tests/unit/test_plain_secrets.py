@@ -72,7 +72,7 @@ def test_a_secret_in_clear_is_refused_and_not_shown(text: str, tmp_path: Path, m
     file = tmp_path / "p.yaml"
     file.write_text(HEAD + text)
     code, output = wf("run", "p.yaml")
-    assert code == 2 and "in clear" in output and "{secret: FILE}" in " ".join(output.split())
+    assert code == 2 and "in plain text" in output and "{secret: FILE}" in " ".join(output.split())
     assert PLANTED not in output
     assert not files_with(PLANTED, tmp_path, {file})
 
@@ -81,7 +81,7 @@ def test_an_option_with_a_secret_is_refused_and_not_shown(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text(HEAD + "stages:\n  a: {command: [env]}\n")
     code, output = wf("run", "p.yaml", "--set", f"stages.a.env.API_TOKEN={PLANTED}")
-    assert code == 2 and "in clear" in output and PLANTED not in output
+    assert code == 2 and "in plain text" in output and PLANTED not in output
     assert not files_with(PLANTED, tmp_path, set())
 
 
@@ -104,7 +104,7 @@ def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     file = tmp_path / "c.yaml"
     file.write_text(f"wf: 1\ncampaign: c\npipeline: p.yaml\n{part}metrics: {{t: run.wall_s}}\nrepetitions: 1\n")
     code, output = wf("campaign", "run", "c.yaml", *options)
-    assert code == 2 and "in clear" in output and PLANTED not in output
+    assert code == 2 and "in plain text" in output and PLANTED not in output
     assert not files_with(PLANTED, tmp_path, {file})
 
 
@@ -158,7 +158,7 @@ def test_a_secret_in_a_site_file_is_refused(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(f"site: here\nsummary: here\nenv: {{API_TOKEN: {PLANTED}}}\n")
     (tmp_path / "p.yaml").write_text(HEAD + "stages:\n  a: {command: [env]}\n")
-    with pytest.raises(SpecError, match="site here sets API_TOKEN, which may be a secret, in clear") as caught:
+    with pytest.raises(SpecError, match="site here sets API_TOKEN, which may be a secret, in plain text") as caught:
         make_plan(load_pipeline(tmp_path / "p.yaml"), load_site(str(site), tmp_path), python="python", wf_version="")
     assert PLANTED not in str(caught.value)
 

@@ -167,7 +167,7 @@ ROUTED = SiteQueue(
          "allocation.nodes: 20 nodes, but queue few takes jobs of 1 to 8 nodes\n"
          "  ask for another time: queues that take 20 nodes are wide (up to 1 h)"),
         ({}, "{spare_nodes: 99}",
-         "allocation.spare_nodes: 101 nodes, but site big has 100; the stages need 2 and 99 more are to be spare\n"
+         "allocation.spare_nodes: 101 nodes, but site big has 100; the stages need 2 plus 99 spare nodes\n"
          "  write `spare_nodes: 98`"),
         ({}, "{nodes: 101}",
          "allocation.nodes: 101 nodes, but site big has 100; the stages need 2\n  write `nodes: 100`"),

@@ -122,7 +122,7 @@ def test_memory_that_is_closed_is_refused_where_it_is_asked_for(asked: str, inst
     assert problem.key == f"streams.positions.{asked}"
     told = "SHM cannot be opened: processes may not read each other's memory here (process_vm_readv: not permitted)"
     assert problem.message == told
-    assert problem.hint == f"use {instead}, or `peer_memory: true` in the site's file when its compute nodes differ"
+    assert problem.hint == f"use {instead}, or `peer_memory: true` in the site's file if its compute nodes allow it"
 
 
 def test_parameters_of_other_engines_change_nothing(plan_of: Planner) -> None:

@@ -301,7 +301,10 @@ def test_too_many_gpus_are_one_mistake(plan_of: Planner) -> None:
 
 @pytest.mark.parametrize(
     ("count", "has", "way"),
-    [(1, "2", "fewer ranks with GPUs"), (2, "2 on a node", "stages on more nodes, or on nodes of their own")],
+    [
+        (1, "2", "use fewer ranks with GPUs"),
+        (2, "2 on a node", "put the stages on more nodes, or on nodes of their own"),
+    ],
 )
 def test_gpus_that_stages_of_one_node_want_together(count: int, has: str, way: str, plan_of: Planner) -> None:
     site = CLUSTER.model_copy(update={"nodes": count, "gpus_per_node": 2})

@@ -227,7 +227,7 @@ def test_one_foreign_program_in_a_cycle_is_named_alone(plan_of: Planner, order: 
         "b": "  y: {from: b, to: a}\n",
     }
     (problem,) = cycle_problems(plan_of, FOREIGN, streams[first] + streams[second])
-    assert problem.endswith("must open these streams in the same order, and wf does not know that of a")
+    assert problem.endswith("must open these streams in the same order, and the order in a is not known to wf")
 
 
 def test_a_circle_of_live_streams_between_stages_that_use_workflow_stage_is_fine(plan_of: Planner) -> None:

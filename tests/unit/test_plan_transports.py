@@ -30,7 +30,7 @@ def site(planes: list[Transport], base: Site = SITE, **more: object) -> Site:
         ("one node", [], False, "tcp", "not known"),
         ("one node", ["tcp"], False, "tcp", "make adios2-mpi"),
         ("one node", ["tcp", "rdma"], False, "rdma", "provider for one node"),
-        ("one node", ALL, True, "ucx", "goes through its memory"),
+        ("one node", ALL, True, "ucx", "ucx uses its memory"),
         ("nodes", ALL, False, "tcp", "without an RDMA network"),
         ("nodes", ["tcp", "ucx"], True, "tcp", "has no rdma"),
         ("nodes", ["tcp", "ucx"], False, "tcp", "has no rdma"),
@@ -351,7 +351,7 @@ def test_the_reason_says_why_memory_is_closed(plan_of: Planner, seen: dict[str, 
     assert [(each.key, each.message, each.hint) for each in caught.value.problems] == [
         (
             "streams.positions.transport", f"on one node {hangs}",
-            "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
+            "`transport: auto`, or `peer_memory: true` in the site's file if its compute nodes allow it",
         )
     ]  # fmt: skip
 

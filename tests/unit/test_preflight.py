@@ -114,7 +114,7 @@ def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.
     [
         ("import os", "`./waves.py` has no first line `#!INTERPRETER`, so that it cannot be started"),
         ("#!/no/such/python", "`./waves.py` begins with `#!/no/such/python`, and there is no `/no/such/python`"),
-        ("#!/bin/sh\r", "`./waves.py` has line ends of Windows, so that its interpreter is not found"),
+        ("#!/bin/sh\r", "`./waves.py` has Windows line endings, so its interpreter is not found"),
         ("#!/usr/bin/env pythn7", "`./waves.py` begins with `#!/usr/bin/env pythn7`, and there is no `pythn7`"),
         ("#!/usr/bin/env python3\nimport no_such_module", "waves.py needs the Python module no_such_module (line 2)"),
     ],

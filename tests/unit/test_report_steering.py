@@ -33,7 +33,7 @@ def test_changes_of_two_stages_with_the_same_id_are_two(tmp_path: Path) -> None:
     )
     report = compute_report(run)
     assert [(each.stage, each.new["speed"]) for each in report.steering] == [("md", 2.0), ("saxs", 3.0), ("md", 9.0)]
-    assert any(note.startswith("saxs did not take speed, as ada has asked") for note in report.notes)
+    assert any(note.startswith("saxs did not take speed, requested by ada") for note in report.notes)
 
 
 def test_of_many_that_were_not_taken_the_newest_are_noted(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_reader_that_misses_steps_fails_with_the_counts() -> None:
 def test_reader_of_more_steps_than_were_written_fails() -> None:
     run = Run(chain("sst", sink=False)).open_all()
     run.feed(*run.done("md", 5), *run.done("saxs", 7))
-    assert "read 7 steps of atoms, of which md wrote only 5" in run.verdict.reason
+    assert "read 7 steps of atoms, although md wrote only 5" in run.verdict.reason
 
 
 def test_discarded_steps_are_counted_and_no_failure() -> None:

@@ -165,7 +165,9 @@ def test_a_crash_in_the_same_step_is_not_tried_a_third_time() -> None:
     assert run.state.stages["saxs"].attempt == 2
     run.feed(StageExited(2.0, "saxs", 1, None)).tick(3.0)
     end_all(run, 3.0)
-    assert "it was not started again: step 4 ends it: ended with exit code 1 both times" in run.verdict.reason
+    assert (
+        "it was not started again: it failed twice at step 4: ended with exit code 1 both times" in run.verdict.reason
+    )
 
 
 def skipping(**rule: object) -> Run:
@@ -194,7 +196,7 @@ def test_a_step_is_skipped_once() -> None:
     run = skipping().tick(13.0)
     run.feed(StreamOpened(14.0, "atoms", "saxs", "read"), StageExited(15.0, "saxs", 1, None)).tick(16.0)
     end_all(run, 16.0)
-    assert "step 4 was to be skipped" in run.verdict.reason
+    assert "it failed at step 4, which it was to skip" in run.verdict.reason
 
 
 def test_the_next_step_has_two_chances_of_its_own() -> None:
@@ -227,7 +229,7 @@ def test_what_fails_before_the_first_step_or_after_the_last_has_none_to_skip(ope
             run.feed(StreamOpened(t - 0.1, "atoms", "saxs", "read"))
         run.feed(StageExited(t, "saxs", 1, None)).tick(t + 0.5)
     end_all(run, 3.0)
-    assert f"step {read} ends it: ended with exit code 1 both times" in run.verdict.reason
+    assert f"it failed twice at step {read}: ended with exit code 1 both times" in run.verdict.reason
 
 
 def test_a_signal_from_outside_has_nothing_to_do_with_the_step() -> None:
@@ -244,7 +246,10 @@ def test_a_crash_after_a_signal_from_outside_is_tried_again() -> None:
     assert run.state.stages["saxs"].attempt == 3
     run.feed(StageExited(14.0, "saxs", 1, None)).tick(15.0)
     end_all(run, 15.0)
-    assert "step 4 ends it: ended with exit code 1; the time before it was killed by signal 11" in run.verdict.reason
+    assert (
+        "it failed twice at step 4: ended with exit code 1; the time before, it was killed by signal 11"
+        in run.verdict.reason
+    )
 
 
 def test_the_step_deadline_ends_it_for_that() -> None:
@@ -371,7 +376,7 @@ def test_a_stage_that_follows_and_has_begun_forbids_it(exited: bool) -> None:
         run.state = replace(run.state, stages={**run.state.stages, "keep": begun})
     kill(run, "saxs", 1.0).tick(2.0)
     assert (run.state.stopping is not None) is exited
-    assert ("keep reads what it has written, and has begun" in run.state.reason) is exited
+    assert ("keep reads its output, and has already begun" in run.state.reason) is exited
 
 
 def test_the_records_alone_lead_to_the_same_state() -> None:

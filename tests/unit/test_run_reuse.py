@@ -86,9 +86,9 @@ def test_a_command_and_a_new_stage(plan_of: Planner) -> None:
 
 def test_what_reads_a_stage_that_runs_again_runs_again_and_its_unit_with_it(plan_of: Planner) -> None:
     plan = plan_of(TEXT)
-    found = why_they_run(plan, plan, {"walk": "data.bin has another content"})
+    found = why_they_run(plan, plan, {"walk": "data.bin has different content"})
     assert found == {
-        "walk": "data.bin has another content",
+        "walk": "data.bin has different content",
         "count": "reads positions, which walk writes anew",
         "keep": "joined to count by a live stream",
     }
@@ -114,12 +114,13 @@ def test_a_file_is_known_by_its_content_or_where_it_was_too_large_by_its_size_an
     assert _file_change(path, None, "data.bin") == "data.bin is new"
     large = record.model_copy(update={"sha256": None})
     assert (
-        _file_change(path, large, "data.bin") == "data.bin has another size or time, and was too large for a checksum"
+        _file_change(path, large, "data.bin")
+        == "data.bin has a different size or time, and was too large for a checksum"
     )
     os.utime(path, (1000, 1000))
     assert _file_change(path, large, "data.bin") == ""
     path.write_bytes(b"54321")
-    assert _file_change(path, record, "data.bin") == "data.bin has another content"
+    assert _file_change(path, record, "data.bin") == "data.bin has different content"
 
 
 PIPELINE = """wf: 1
@@ -163,7 +164,7 @@ def test_a_changed_file_counts_for_the_stages_that_use_it(file: str, changed: li
         (folder / file).write_text(f"{(folder / file).read_text()}# changed\n")
     found = _what_changed(planned(folder), before, provenance)
     assert running(found) == changed
-    assert all(found[name] == f"{file} has another content" for name in changed)
+    assert all(found[name] == f"{file} has different content" for name in changed)
 
 
 def test_the_program_of_a_component_counts_for_its_stages(folder: Path) -> None:
@@ -174,7 +175,7 @@ def test_the_program_of_a_component_counts_for_its_stages(folder: Path) -> None:
     ]
     assert files != provenance.files
     found = _what_changed(planned(folder), before, provenance.model_copy(update={"files": files}))
-    assert running(found) == ["sim"] and found["sim"] == "gray_scott/program.py has another content"
+    assert running(found) == ["sim"] and found["sim"] == "gray_scott/program.py has different content"
 
 
 def test_a_parameter_counts_where_it_is_filled_into_the_users_own_files(folder: Path) -> None:
@@ -186,9 +187,9 @@ def test_a_parameter_counts_where_it_is_filled_into_the_users_own_files(folder: 
         return [_changed_text(directory, plan, kept_plan(plan), stage.name) for stage in plan.stages]
 
     assert changed(before.plan) == ["", "", ""]
-    assert changed(planned(folder, "params.level=4").plan) == ["", "", "notes.txt has another content"]
+    assert changed(planned(folder, "params.level=4").plan) == ["", "", "notes.txt has different content"]
     (directory / "stages/other/work/notes.txt").unlink()
-    assert changed(before.plan) == ["", "", "notes.txt has another content"]
+    assert changed(before.plan) == ["", "", "notes.txt has different content"]
 
 
 def test_another_adios2_and_a_file_that_is_gone_count_for_all(folder: Path) -> None:

@@ -53,7 +53,7 @@ def asked(run: Run, stage: str = "md", step: int | None = None, **values: Any) -
         ({"mode": "quick"}, 'md: mode: expected one of fast, slow, got "quick"; for example `mode=slow`'),
         ({"on": 1}, "md: on: expected true or false, got 1; for example `on=false`"),
         ({"fed": 1}, "md declares no value `fed` to steer; did you mean `feed`?"),
-        ({"feed": 0.05, "x": 1}, "md declares no value `x` to steer; of md can be changed: count, feed, mode, on"),
+        ({"feed": 0.05, "x": 1}, "md declares no value `x` to steer; these can be changed: count, feed, mode, on"),
     ],
 )  # fmt: skip
 def test_values_are_those_that_the_stage_declares(values: dict[str, Any], expected: str) -> None:

@@ -36,8 +36,8 @@ Stream "./a" (0x5581ee2c5750) summary info:
 MISDIRECTED = 'CM - No handler for incoming data of this version of format "EvpathPreload"'
 UNREACHABLE = "UCX Error during ucp_get_nbx() with: Endpoint timeout"
 NEEDS_FABRIC = (
-    "field goes by ucx, which needs an RDMA network between the nodes{}. Where there is none, take `transport: tcp`; "
-    "with `fabric: false` in the site's file the plan refuses ucx"
+    "field uses transport ucx, which needs an RDMA network between the nodes{}. Where there is none, take `transport: "
+    "tcp`; with `fabric: false` in the site's file the plan refuses ucx"
 )
 
 

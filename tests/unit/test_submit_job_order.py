@@ -159,7 +159,7 @@ def test_names_of_jobs_fit_into_pbs() -> None:
 
 @pytest.mark.parametrize("path", ["/runs/my run", "/runs/it's", "/runs/$HOME", "/runs/a;b", "/runs/ä"])
 def test_run_directories_that_a_script_cannot_hold_are_refused(path: str) -> None:
-    with pytest.raises(RunError, match="no blanks and special characters"):
+    with pytest.raises(RunError, match="no blanks or special characters"):
         check_path(Path(path))
 
 

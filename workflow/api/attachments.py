@@ -68,7 +68,7 @@ class Trigger(NamedTuple):
         """Those of the component `select`. Raises RunError where `when` is none; the condition is checked later."""
         found = _WHEN.fullmatch(self.when)
         if found is None:
-            text = f"`{shortened(self.when)}` says no event"
+            text = f"`{shortened(self.when)}` is not an event"
             raise RunError(text, 'for example `--when "V max > 0.9"`; also `min`, `mean`, or `"step >= 100"`')
         variable, statistic, condition = found.groups()
         values = {"variable": variable, statistic: condition} if variable else {"step": condition}
@@ -298,7 +298,7 @@ def _claim(folder: Path, wanted: str | None, stage: str) -> Path:
                 break
     except OSError as error:
         raise RunError(f"cannot write in {folder}: {error.strerror}; only who owns a run can attach to it") from error
-    raise RunError(f"something of the name {wanted or stage} is or was attached", "give another `--name`, or none")
+    raise RunError(f"the name {wanted or stage} is already used by an attachment", "give another `--name`, or none")
 
 
 def _pipeline_text(
@@ -316,7 +316,7 @@ def _pipeline_text(
     stages, joined = {name: stage}, {stream: {"to": name} for stream in read}
     if trigger is not None:
         if len(read) > 1:
-            raise RunError(f"`--when` is of one stream, not of {listing(read)}", "attach one of them")
+            raise RunError(f"`--when` takes one stream, not {listing(read)}", "attach one of them")
         selecting, selected = f"{name}-{_SELECT}", f"{read[0]}-selected"
         # It waits most of the time, as what it reads from does.
         stages[selecting] = {
@@ -343,7 +343,7 @@ def _streams_of_run(root: Node, plan: Plan, run_dir: Path) -> list[str]:
     unknown = [name for name in found if name not in stream_names(plan)]
     problems = [problem_at(root, ("streams", name), *_no_stream(run_dir, plan, name), at_key=True) for name in unknown]
     if not found:
-        text, at = "no stream comes from the run: one without `from` does", () if streams is None else ("streams",)
+        text, at = "no stream is read from the run: leave `from` out of one", () if streams is None else ("streams",)
         problems.append(problem_at(root, at, text, "for example `field: {to: view}`"))
     if problems:
         raise SpecError(problems)

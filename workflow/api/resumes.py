@@ -77,7 +77,7 @@ def plan_part(
     if not has_started(directory):
         text = f"{directory.name} has not been started"
         if before.part is None or before.part.is_reuse:
-            raise RunError(text, "start it: `wf run`")
+            raise RunError(text, f"start it: `wf run {before.pipeline_file}`")
         waits = f"wait for its job: wf watch {directory.name}, or end it: wf cancel {directory.name}"
         soon = f"it is being started, or its start has failed: try again in {START_S:.0f} s"
         raise RunError(
@@ -144,7 +144,7 @@ def _check_pieces(held: Held) -> None:
             if not Path(piece.path).exists():
                 raise RunError(
                     f"{piece.path} is gone: it has {plural(piece.steps, 'step')} of {name}, which the run needs",
-                    "put it back where it was, or run the pipeline again: `wf run`",
+                    "put it back where it was, or run the pipeline again: `wf run PIPELINE`",
                 )
 
 

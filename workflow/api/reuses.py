@@ -166,7 +166,7 @@ def _changed_text(directory: Path, plan: Plan, kept: Plan, name: str) -> str:
         except OSError:
             found = None
         if found != fill_all(text, str(directory)).encode():
-            return f"{Path(place).name} has another content"
+            return f"{Path(place).name} has different content"
     return ""
 
 
@@ -189,12 +189,12 @@ def _file_change(path: Path, record: FileRecord | None, name: str) -> str:
         return f"{name} is new"
     try:
         if record.sha256 is not None:
-            return "" if checksum(path) == record.sha256 else f"{name} has another content"
+            return "" if checksum(path) == record.sha256 else f"{name} has different content"
         size, modified = size_and_time(path)
     except OSError as error:
         return f"{name} cannot be read: {error.strerror}"
     same = (size, round(modified, 6)) == (record.size, record.modified)
-    return "" if same else f"{name} has another size or time, and was too large for a checksum"
+    return "" if same else f"{name} has a different size or time, and was too large for a checksum"
 
 
 class _Outputs:

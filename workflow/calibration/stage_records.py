@@ -63,7 +63,7 @@ def find_runs(given: Path) -> list[Path]:
         ]
         if not found:
             text = "no measured repetition of this campaign has succeeded"
-            raise RunError(f"{given}: {text}", "`wf campaign status` says why; then: `wf campaign run`")
+            raise RunError(f"{given}: {text}", "`wf campaign status` says why; then: `wf campaign run CAMPAIGN`")
         return sorted(found)
     run_dir = find_run(given)
     finished = read_start_and_verdict(run_dir).finished

@@ -330,7 +330,9 @@ def read_schedule(directory: Path) -> Schedule:
     except OSError as error:
         raise RunError(f"this campaign has not been run: no {path}", "start it: wf campaign run CAMPAIGN") from error
     except ValueError as error:
-        raise RunError(f"{path} cannot be read by this wf", "run the campaign again: wf campaign run") from error
+        raise RunError(
+            f"{path} cannot be read by this wf", "run the campaign again: wf campaign run CAMPAIGN"
+        ) from error
 
 
 def known_campaigns() -> list[str]:

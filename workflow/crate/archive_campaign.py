@@ -160,7 +160,7 @@ def _example(directory: Path, campaign: Campaign, schedule: Schedule, history: H
         for identity in all_repetitions(trial.key, campaign.spec):
             if not identity.warmup and history.succeeded(identity):
                 return directory / RUNS_FOLDER / history.ended[identity].run
-    raise RunError(f"no repetition of {campaign.spec.campaign} has succeeded", "run it: wf campaign run")
+    raise RunError(f"no repetition of {campaign.spec.campaign} has succeeded", "run it: wf campaign run CAMPAIGN")
 
 
 def _records(directory: Path, schedule: Schedule, history: History) -> list[FileRecord]:

@@ -233,7 +233,7 @@ def make_readme(facts: ReadmeFacts, source: SourceFiles, contents: ArchiveConten
         place = f" of {made.git.remote}" if made.git.remote else ""
         lines += [f"The pipeline was in commit {made.git.commit}{place}{state}.", ""]
     if source.absolute:
-        lines += ["These files are named by their absolute paths. Where they are not, change the paths:", ""]
+        lines += ["These files are named by their absolute paths. Where they do not exist, change the paths:", ""]
         lines += [f"- `{path}`: `{name}` here" for path, name in source.absolute] + [""]
     lines += ["## What is here", "", "| file or folder | what it is |", "|---|---|"]
     lines += [f"| `{name}` | {what} |" for name, what in facts.folders]

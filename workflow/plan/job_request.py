@@ -90,7 +90,7 @@ def _check_nodes(
 ) -> None:
     """Refuses fewer nodes than the stages need, and more than the site has."""
     needed = nodes_needed(placements)
-    spare = f" and {request.spare_nodes} more are to be spare" if request.spare_nodes else ""
+    spare = f" plus {plural(request.spare_nodes, 'spare node')}" if request.spare_nodes else ""
     if nodes < needed + request.spare_nodes:
         message = f"{plural(nodes, 'node')}, but the stages need {needed}{spare}"
         hint = f"leave it out, or write `nodes: {needed + request.spare_nodes}`"

@@ -24,7 +24,7 @@ def why_anew(stage: StagePlan, plan: Plan) -> str:
     for end in stage.ends:
         queue = plan.stream(end.stream).queue
         if end.side == "read" and queue is not None and queue.when_full == "discard":
-            return f"reads {end.stream}, of which steps may be discarded: nobody knows which ones it had"
+            return f"reads {end.stream}, which may discard steps: it is not known which ones arrived"
     return ""
 
 

@@ -29,9 +29,8 @@ def read_plan(text: str | bytes, name: str) -> Plan:
         if not isinstance(data, dict) or not isinstance(data.get("stages"), list):
             raise RunError(f"{name} cannot be read: it is not a plan", _HINT)
         if "portable_plan" in data:
-            raise RunError(
-                f"{name} is a portable plan, which no run can be made from", "`wf plan --json` is that of a run"
-            )
+            hint = "write one without --portable: `wf plan PIPELINE --json`"
+            raise RunError(f"{name} is a portable plan, which cannot be run", hint)
         check_version(data, "plan_version", PLAN_VERSION, name)
         plan = Plan.model_validate_json(text)
         for group in plan.groups:

@@ -60,7 +60,7 @@ def values_mistake(steer: Mapping[str, SteerPlan], stage: str, values: Mapping[s
         return f"no value of {stage} can be changed while it runs", "declare some: `steer:` of the stage"
     for name, value in values.items():
         if name not in steer:
-            hint = did_you_mean(name, steer) or f"of {stage} can be changed: {listing(list(steer))}"
+            hint = did_you_mean(name, steer) or f"these can be changed: {listing(list(steer))}"
             return f"{stage} declares no value `{name}` to steer", hint
         if mistake := value_mistake(steer[name], name, value):
             return f"{stage}: {mistake[0]}", mistake[1]

@@ -607,7 +607,7 @@ class RunLoop:
             reasons.append(f"processes {sorted(left)} cannot be killed")
         self.has_freed_nodes = self.free_nodes()
         if not self.has_freed_nodes:
-            reasons.append("what spools have on other nodes may be left there: their guards do not answer")
+            reasons.append("files of spools may be left on other nodes: the guards there do not answer")
         cleaned: list[str] = []
         try:
             if self.plan.part is not None:

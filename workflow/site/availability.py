@@ -264,7 +264,7 @@ def _look_up_first_line(need: StageNeed, thing: ProgramNeed, path: Path) -> Need
         detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
         return NeedState(need, "missing", detail, _hint_first_line(path, "sh"))
     if start.endswith(b"\r\n"):
-        detail = f"`{_shown(need, str(path))}` has line ends of Windows, so that its interpreter is not found"
+        detail = f"`{_shown(need, str(path))}` has Windows line endings, so its interpreter is not found"
         return NeedState(need, "missing", detail, f"`sed -i 's/\\r$//' {shlex.quote(_from_here(path))}`")
     interpreter = interpreter_in(start)
     if _is_there(interpreter, need):

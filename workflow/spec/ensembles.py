@@ -231,8 +231,8 @@ def _add_readers(
             wanted = [{} for _ in range(groups)] if groups else values[writer]
             for reader in map(stage_of, reading_ends(stream)):
                 if len(values.setdefault(reader, wanted)) != len(wanted):
-                    text = f"{writer} has {plural(len(wanted), 'member')}, {reader} {len(values[reader])}"
-                    hint = "give both as many, or use `collect: any`"
+                    text = f"{writer} has {plural(len(wanted), 'member')}, but {reader} has {len(values[reader])}"
+                    hint = "give both the same number, or use `collect: any`"
                     problem = problem_at(root, ("streams", name, "collect"), text, hint)
                     problems += [] if problem in problems else [problem]
         if len(values) == before:
@@ -288,7 +288,7 @@ def _problems(
             yield from _neighbour_problems(root, name, how.distance, writer, values)
             few = next((each for each in _together(writer, streams, collects) if each in at_once), None)
             if how.distance and few is not None and at_once[few] < len(values[writer]):
-                text = f"`at_once` of {few}: a member would wait for its neighbour, which begins when it has ended"
+                text = f"`at_once` of {few}: a member waits for its neighbour, which begins only after that member"
                 yield problem_at(root, (*at, "collect"), text, "remove `at_once`, or use `neighbour`")
         if _is_paired(how) and stream.child("tap") is not None:
             hint = "use `collect: any`, or let a stage read the stream"
@@ -300,16 +300,16 @@ def _neighbour_problems(
 ) -> Iterator[Problem]:
     at, count = ("streams", stream, "collect"), len(values[writer])
     if abs(distance) >= count:
-        text = f"{plural(count, 'member')} have no neighbour so far away as {distance}"
-        yield problem_at(root, at, text, f"use at most {count - 1}, or `neighbour`: each the one of its own number")
+        text = f"{plural(count, 'member')} have no neighbour at distance {distance}"
+        yield problem_at(root, at, text, f"use at most {count - 1}, or `neighbour` for the member of the same number")
         return
     for reader in map(stage_of, reading_ends(section(root, "streams")[stream])):
         if reader in values and len(values[reader]) != count:
-            text = f"{writer} has {plural(count, 'member')}, {reader} {len(values[reader])}"
-            yield problem_at(root, at, text, "give both as many, or use `collect: any`")
+            text = f"{writer} has {plural(count, 'member')}, but {reader} has {len(values[reader])}"
+            yield problem_at(root, at, text, "give both the same number, or use `collect: any`")
         elif reader in section(root, "stages") and reader not in values:
-            text = f"stage `{reader}` has no members, and those of {writer} are read by one each"
-            hint = f"add `members: {count}` to stage `{reader}`, or use `collect: each`, which gives it as many"
+            text = f"stage `{reader}` has no members, but each member of {writer} needs its own reader"
+            hint = f"add `members: {count}` to stage `{reader}`, or use `collect: each`, which adds them"
             yield problem_at(root, at, text, hint)
         elif reader == writer and not distance:
             text = f"each member of {writer} would read its own stream"
@@ -339,8 +339,8 @@ def _redraw_problems(
             if stage_of(text_at(node, "from") or "") == name and (how == "all" or _is_paired(how)):
                 text = f"a member of {name} that is drawn again would have no reader"
                 if how == "all":
-                    text = f"`all` has the same step of all members, and one of {name} that is drawn again begins with "
-                    text += "its first one"
+                    text = f"`all` reads the same step of all members, but a redrawn member of {name} starts again "
+                    text += "with its first step"
                 hint = f"use `collect: any`, or `ignore` in place of `redraw` in stage `{name}`"
                 yield problem_at(root, ("streams", stream, "collect"), text, hint)
 

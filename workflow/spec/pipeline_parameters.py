@@ -184,7 +184,7 @@ def _text_mistake(value: object) -> tuple[str, str] | None:
     if not placeholders:
         return None
     hint = f"write `${{{{ {placeholders[0]} }}}}` where the parameter is used"
-    return "the value of a parameter holds no placeholder", hint
+    return "the value of a parameter cannot hold a placeholder", hint
 
 
 def _number_mistake(name: str, value: object, declared: Node) -> tuple[str, str] | None:

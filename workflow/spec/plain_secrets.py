@@ -38,11 +38,11 @@ def secret_problems(root: Node, not_secret: Collection[str] = ()) -> Iterator[Pr
         if not isinstance(node.value, str) or _is_file(path) or path[:1] == (NOT_SECRET,):
             continue
         if address_password(node.value):
-            yield _in_clear(root, path, "an address with a password in clear", _HINT.format(name="ADDRESS"))
+            yield _in_clear(root, path, "an address with a password in plain text", _HINT.format(name="ADDRESS"))
             continue
         name = _name_of(path)
         if name and is_secret_name(name) and name not in allowed and is_literal(node.value):
-            yield _in_clear(root, path, f"`{name}` may be a secret, and is in clear", _hint(name))
+            yield _in_clear(root, path, f"`{name}` may be a secret in plain text", _hint(name))
 
 
 def is_literal(value: str) -> bool:
@@ -98,7 +98,7 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
             if not is_secret_name(name) or {name, option} & set(allowed):
                 continue
             if is_literal(value):
-                yield _in_clear(root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name))
+                yield _in_clear(root, (*path, index), f"`{option}` may be a secret in plain text", _shell_hint(name))
                 break
             if option.startswith("-") and _REFERENCE.match(value):
                 text = f"`{option}` has a secret as an argument, which every process list of its node shows"

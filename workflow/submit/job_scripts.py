@@ -62,7 +62,7 @@ def check_path(run_dir: Path) -> None:
     """Raises RunError for a run directory with blanks or special characters: neither PSI/J's scripts nor the options
     of all schedulers can hold them."""
     if not _SAFE.fullmatch(str(run_dir)):
-        text = f"a job cannot be submitted from {run_dir}: job scripts allow no blanks and special characters in paths"
+        text = f"a job cannot be submitted from {run_dir}: job scripts allow no blanks or special characters in paths"
         raise RunError(text, "name another run directory: --run-dir PATH")
 
 

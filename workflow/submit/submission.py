@@ -97,7 +97,7 @@ def check_submission(plan: Plan, site: Site, run_dir: Path, *, in_job: bool = Fa
         require_psij()
     if shutil.which(command := scheduler.submit.words[0]) is None:
         text = f"{command} is not on PATH: no job can be submitted to {name} from this machine"
-        raise RunError(text, "log in to a node that has it; the script, on any machine: `wf plan --job-script`")
+        raise RunError(text, "log in to a node that has it, or print the script: `wf plan PIPELINE --job-script`")
 
 
 def _check_here(site: Site) -> None:

@@ -77,7 +77,7 @@ def make_trials(campaign: Campaign) -> list[Trial]:
     for index in range(len(spec.include)):
         point = _point_at(root, ("include", index))
         if any(_same_point(point, other) for other in kept):
-            message = "the campaign has this trial without it"
+            message = "the campaign already has this trial"
             problems.append(problem_at(root, ("include", index), message, "remove it"))
         kept.append(point)
     if not kept and not problems:

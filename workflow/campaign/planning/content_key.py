@@ -204,7 +204,7 @@ def _file_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         elif not was:
             yield f"{name} is new"
         elif was != now:
-            yield f"{name} has another content ({_short(was, now)} → {_short(now, was)})"
+            yield f"{name} has different content ({_short(was, now)} → {_short(now, was)})"
 
 
 def _sums(files: Sequence[str]) -> dict[str, list[str]]:

@@ -170,7 +170,7 @@ def _note_too_few_gpus(together: list[Demand], ranges: Mapping[str, Range], site
     )
     key = f"stages.{together[-1].name}.place.gpus_per_rank"
     has = f"site {site.site} has {site.gpus_per_node}" + (" on a node" if site.nodes > 1 else "")
-    way = "stages on more nodes, or on nodes of their own" if site.nodes > 1 else "fewer ranks with GPUs"
+    way = "put the stages on more nodes, or on nodes of their own" if site.nodes > 1 else "use fewer ranks with GPUs"
     notes.problems.add(key, f"{plural(total, 'GPU')} are needed at the same time, {has}: {shares}", way)
 
 

@@ -113,13 +113,13 @@ def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -
         if first != port.name and one_series:
             problems.add(
                 f"{key}.config",
-                f"{port.config} is also that of port `{first}`, and openPMD-api reads one series from a file",
+                f"{port.config} is also the config of port `{first}`, and openPMD-api reads one series from a file",
                 "give each port its own config file",
             )
         elif first != port.name:
             problems.add(
                 f"{key}.io",
-                f"io `{port.io}` is also that of port `{first}`: in {port.config} an io has one engine",
+                f"io `{port.io}` is also the io of port `{first}`: in {port.config} an io has one engine",
                 "give each port its own io, or its own config file",
             )
 

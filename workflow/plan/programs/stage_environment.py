@@ -38,7 +38,7 @@ def check_site_environment(site: Site, not_secret: Collection[str], problems: Pr
     for key, value in site.env.items():
         may_be = is_secret_name(key) and is_literal(value) and key not in not_secret
         if may_be or address_password(value):
-            text = f"site {site.site} sets {key}, which {'may be' if may_be else 'holds'} a secret, in clear"
+            text = f"site {site.site} sets {key}, which {'may be' if may_be else 'holds'} a secret, in plain text"
             known = f"; if it is no secret: `not_secret: [{key}]`" if may_be else ""
             hint = f"remove it there, and write `env: {{{key}: {{secret: FILE}}}}` into the pipeline{known}"
             problems.add("site", text, hint)

@@ -132,7 +132,7 @@ def _check_signal(stage: StagePlan, problems: Problems) -> None:
     asks = asks or next((f"steer.{name}" for name, each in stage.steer.items() if each.signal), "")
     if not asks or any(visibility(stage, end)[0] for end in stage.ends):
         return
-    text = f"nobody knows when {stage.name} is ready for it: while it runs, wf sees none of its streams"
+    text = f"wf cannot tell when {stage.name} is ready for the signal: it sees none of its streams while it runs"
     hint = "let it write one by `via: sst` or `via: bp5`"
     if any(end.traits.counted_by == "log" for end in stage.ends):
         hint = "remove SstVerbose from its `env`: at level 3 the log of SST says when a stream is open"

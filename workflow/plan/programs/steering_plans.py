@@ -64,8 +64,8 @@ def _check_names(stage: DeclaredStage, problems: Problems) -> None:
     for name in stage.spec.steer:
         if name not in stage.component.steer:
             known = stage.component.steer
-            has = f"it can be steered in {listing(known)}" if known else "it can be steered in nothing"
-            text = f"component {stage.component.component} cannot be steered in `{name}`"
+            has = f"steerable: {listing(known)}" if known else "none of its parameters can be steered"
+            text = f"component {stage.component.component} has no steerable parameter `{name}`"
             problems.add(f"stages.{stage.name}.steer.{name}", text, did_you_mean(name, known) or has)
 
 

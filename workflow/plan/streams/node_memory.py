@@ -169,5 +169,5 @@ def check_shared(
         hint = f"put them on one node (`place: {{share: {names[0]}}}`), or use {instead}"
         problems.add(key, f"{engine} joins stages on one node, and {listing(where)}", hint)
     elif not site.peer_memory:
-        hint = f"use {instead}, or `peer_memory: true` in the site's file when its compute nodes differ"
+        hint = f"use {instead}, or `peer_memory: true` in the site's file if its compute nodes allow it"
         problems.add(key, f"{engine} cannot be opened: {closed_memory(site)}", hint)

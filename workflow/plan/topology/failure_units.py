@@ -168,7 +168,7 @@ def _obstacles(
         needed = "spool=auto" if reader == name and not has_spool(stream.spec, stream.engine) else ""
         hint = "keep those that come" if needed else "let none be discarded"
         yield (
-            f"{has}: {reader} reads {stream.name}, of which steps may be discarded: nobody knows which ones it had",
+            f"{has}: {reader} reads {stream.name}, which may discard steps: it is not known which ones arrived",
             f"{hint}: `--set streams.{stream.name}.{needed or 'queue.when_full=block'}`",
         )
     for member in unit:
@@ -216,7 +216,7 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
         return "shares its launch line with other stages", stop
     if stage.component is not None and stage.component.state == "accumulates" and stage.component.restart_from is None:
         why = f"runs component `{stage.component.component}`, which accumulates over its steps and saves nothing"
-        return why, f"{stop}; or let it save its state by `stage.State`, or declare `restart_from: first` of it"
+        return why, f"{stop}; or save its state with `stage.State`, or add `restart_from: first` to its component.yaml"
     if stage.component is not None and stage.component.state is None:
         what = "simulation" if stage.component.kind == "simulation" else "component"
         return f"runs {what} `{stage.component.component}`, which cannot go on where it was", stop
@@ -254,7 +254,7 @@ def _why_no_skip(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str
         return f"reads {listing(stream.name for stream in read)}, and may have failed because of a step of any of them"
     (stream,) = read
     if stream.spec.queue.when_full == "discard" and stream.engine.traits.queued:
-        return f"reads {stream.name}, of which steps may be discarded, so that their numbers say nothing"
+        return f"reads {stream.name}, which may discard steps, so their numbers do not identify them"
     files = None if stage.component is None else stage.component.file_formats
     if files is not None and files.every and stage.parameters.get(files.every, 1) > 1:
         return f"writes one of {stage.parameters[files.every]} steps"

@@ -72,7 +72,7 @@ def start_order(
         member = None if stream.writer is None else stages[stream.writer.stage].member
         traits, is_merged = stream.engine.traits, any(each.does_without for each in stream.readers)
         if is_merged and not (traits.queued or traits.counted_by == "index"):
-            text = f"of a stream by {traits.name} nobody sees when a step is there"
+            text = f"wf cannot see the steps of a stream by {traits.name}"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}` or `via: {DEFAULT_VIA}`")
         elif is_merged and traits.in_memory and member is not None and member.after and not member.stands_in_for:
             text = f"`at_once` of {member.ensemble}: the reader would wait for members that have not begun"
@@ -154,13 +154,13 @@ def check_cycles(
             f"streams.{files[0]}",
             f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
             "opens its streams before it writes",
-            "use `via: sst` for all streams of the circle",
+            "use `via: sst` for all streams of the cycle",
         )
     elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].spec.uses_stage):
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
-            f"order, and wf does not know that of {foreign}",
+            f"order, and the order in {foreign} is not known to wf",
             f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
         )
     else:
@@ -168,7 +168,7 @@ def check_cycles(
         problems.add(
             f"streams.{coupled}",
             f"cycle {arrows}: a reader of SSC leaves its stream only when that ends, so none of these stages would",
-            "use `via: sst` for all streams of the circle",
+            "use `via: sst` for all streams of the cycle",
         )
     return False
 

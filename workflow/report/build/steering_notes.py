@@ -36,7 +36,7 @@ def make_steering(records: Records) -> list[SteeringPart]:
 def steering_note(part: SteeringPart) -> str:
     """One change in a sentence."""
     if part.refused:
-        return f"{part.stage} was not given {values_text(part.new)}, as {part.by} has asked: {part.refused}"
+        return f"{part.stage} was not given {values_text(part.new)}, requested by {part.by}: {part.refused}"
     assert part.step is not None
     return f"{steered_text(part.stage, part.old, part.new, part.step, is_exact=part.exact)}, by {part.by}"
 
@@ -80,4 +80,4 @@ def _unanswered(records: Records) -> list[str]:
 def _missed_note(asked: SteeringAsked) -> str:
     step = "" if asked.step is None else f"; step {asked.step} was not reached"
     names = ", ".join(asked.values)
-    return f"{asked.stage} did not take {names}, as {asked.by} has asked: it came to no further step{step}"
+    return f"{asked.stage} did not take {names}, requested by {asked.by}: it reached no further step{step}"

@@ -14,6 +14,7 @@ from workflow.run.control.lease import Liveness, examine_leases, has_lease
 from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.processes.process_reaper import end_members, find_members
 from workflow.run.records.control_requests import Control, requester, send_request
+from workflow.run.records.find_runs import typed_name
 from workflow.run.records.run_directory import read_allocation
 
 # From a request until the supervisor has read it and, after the stop, until it has written the verdict.
@@ -61,7 +62,8 @@ def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
         assert lives.lease is not None
         where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
         raise RunError(
-            f"{where} has not ended the run within {plan.deadlines.stop + REACTION_S:.0f} s", "wf cancel --now"
+            f"{where} has not ended the run within {plan.deadlines.stop + REACTION_S:.0f} s",
+            f"wf cancel --now {typed_name(run_dir)}",
         )
     return lives
 
@@ -73,7 +75,7 @@ def clean_up(run_dir: Path, lives: Liveness, of_job: str = "") -> CleanUp:
     lease = lives.lease
     if lives.alive and lease is not None:
         text = f"its supervisor on {lease.host} (process {lease.pid}) is still running it"
-        raise RunError(text, f"wf cancel --now {run_dir.name}")
+        raise RunError(text, f"wf cancel --now {typed_name(run_dir)}")
     name = str(run_dir) if lease is None else lease.run_dir
     found = find_members(name)
     left = end_members(name)

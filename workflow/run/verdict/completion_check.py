@@ -94,7 +94,7 @@ def _miscount(state: RunState, end: EndState) -> str | None:
     # What there is of one that is left out is all.
     ended = writer.closed is not None or state.goes_without(writer.stage)
     if ended and end.steps > writer.steps:
-        return f"read {_steps(end.steps)} of {end.stream}, of which {writer.stage} wrote only {writer.steps}"
+        return f"read {_steps(end.steps)} of {end.stream}, although {writer.stage} wrote only {writer.steps}"
     if queue is not None and queue.when_full == "discard":
         return "" if ended else None
     if end.steps < writer.steps:

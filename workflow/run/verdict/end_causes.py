@@ -140,7 +140,7 @@ def _uncertain(facts: StageKilled) -> str:
         return f"out of memory? {killed}; the cgroup may include processes of others"
     if facts.node_kills == 0:
         return "not for lack of memory"
-    others = f"the kernel killed {facts.node_kills} processes on its node for lack of memory"
+    others = f"the kernel killed {_killed(facts.node_kills or 0)} on its node for lack of memory"
     return f"out of memory? {others}" + (f", none of them in cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
 
 

@@ -43,7 +43,7 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     if begun := [
         each.name for each in state.plan.stages if {*each.starts_after} & {*unit} and state.stages[each.name].started
     ]:
-        return f"{begun[0]} reads what it has written, and has begun"
+        return f"{begun[0]} reads its output, and has already begun"
     reason, step = state.stages[culprit].reason, current_step(state, culprit)
     before = [
         each for each in state.restarts if each.stage == culprit or _still_there(state, each.stages) == unit
@@ -56,9 +56,9 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     last, skips = before[-1] if before else None, None
     if last is not None and (last.stage, last.step) == (culprit, step) and not outside and not last.from_outside:
         if last.skips == step:
-            return f"step {step} was to be skipped"
+            return f"it failed at step {step}, which it was to skip"
         if rule.same_step == "stop" or not _has_begun(state, culprit, step):
-            return f"step {step} ends it: {_both(reason, last)}"
+            return f"it failed twice at step {step}: {_both(reason, last)}"
         skips = step
     if len(counted) >= rule.times:
         within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
@@ -105,7 +105,7 @@ def _has_begun(state: RunState, name: str, step: int) -> bool:
 
 def _both(reason: str, before: RestartDecided) -> str:
     """Why a stage has failed twice at the same step."""
-    return reason + (" both times" if before.reason == reason else f"; the time before it {before.reason}")
+    return reason + (" both times" if before.reason == reason else f"; the time before, it {before.reason}")
 
 
 def skipped_steps(state: RunState) -> list[tuple[str, int, str]]:

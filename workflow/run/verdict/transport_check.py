@@ -85,8 +85,8 @@ def _unread(state: RunState, reader: EndState) -> str:
     fault = state.stages[reader.stage].fault
     seen = f" (in the stderr of {reader.stage}: `{fault.line}`)" if fault is not None else ""
     return (
-        f"{reader.stream} goes by {taken.name}, which needs an RDMA network between the nodes{seen}. Where there is "
-        f"none, take `transport: tcp`; with `fabric: false` in the site's file the plan refuses {taken.name}"
+        f"{reader.stream} uses transport {taken.name}, which needs an RDMA network between the nodes{seen}. Where "
+        f"there is none, take `transport: tcp`; with `fabric: false` in the site's file the plan refuses {taken.name}"
     )
 
 

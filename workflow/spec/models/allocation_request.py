@@ -14,13 +14,13 @@ _FORMULA = re.compile(r"[A-Za-z0-9_.:@%+/=,&|()\[\]*!-]+")
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise ValueError(f'expected a name without blanks and quotes, got "{text}"; for example `debug`')
+        raise ValueError(f'expected a name without blanks or quotes, got "{text}"; for example `debug`')
     return text
 
 
 def _formula(text: str) -> str:
     if not _FORMULA.fullmatch(text):
-        raise ValueError(f'expected a property of nodes without blanks and quotes, got "{text}"; for example `gpu`')
+        raise ValueError(f'expected a property of nodes without blanks or quotes, got "{text}"; for example `gpu`')
     return text
 
 

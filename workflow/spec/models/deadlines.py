@@ -35,5 +35,6 @@ class Deadlines(Spec):
     stop: Duration = Field(
         60.0,
         examples=["60 s"],
-        description="from the request to stop (SIGINT) until SIGKILL; SIGTERM after 5 s, at most a third of it",
+        description="from the request to stop until SIGKILL. After `wf cancel`, and before the end of the job, the "
+        "stages are told first, and get SIGINT up to 10 s later; SIGTERM follows within 5 s",
     )

@@ -68,7 +68,7 @@ def _range(value: Any) -> Any:
         meant = f"did you mean `{{{found}{more}}}`?" if found else "for example `{from: 0.03, to: 0.05}`"
         raise ValueError(f"expected a range by `from` and `to`, got {', '.join(f'`{key}`' for key in ends)}; {meant}")
     if not isinstance(value, list):
-        raise ValueError("expected the range that it is drawn from; for example `{from: 0.03, to: 0.05}`")
+        raise ValueError("expected the range to draw from; for example `{from: 0.03, to: 0.05}`")
     text = f"[{', '.join(map(str, value))}]"
     if found := _range_of(value):
         meant = f"did you mean `{{{found}}}`?"

@@ -149,7 +149,7 @@ class OutputPolicy(Spec):
         "off",
         alias="async",
         description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
-        "adds receives the steps by SST and writes the files",
+        "adds receives the steps in memory and writes the files",
     )
     compression: Compression = Field({}, description="operators, per variable of what is written")
     files: Literal["one", "each_step"] = Field(
@@ -378,7 +378,7 @@ class Tap(Spec):
     required: bool = Field(
         False, description="the run fails if the tap fails; by default the run continues, with a warning"
     )
-    latest: bool = Field(False, description="each read returns the newest step; older steps are skipped")
+    latest: bool = Field(False, description="each read returns the newest step; older steps are dropped, and counted")
     queue: TapQueue = Field(default_factory=lambda: TapQueue(), description="steps that are held for the tap")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
@@ -413,7 +413,11 @@ class StreamSpec(Spec):
         "`{groups: N}`: N readers, each as by `any`; neighbour: member i is read by member i of a stage with as many "
         "members of its own; `{neighbour: N}`: by member i + N, in a circle",
     )
-    via: str = Field(DEFAULT_VIA, description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
+    via: str = Field(
+        DEFAULT_VIA,
+        description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …; without it, members whose "
+        "streams `collect` merges write BP5 files",
+    )
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )

@@ -233,7 +233,7 @@ class Compressor(Spec):
                 f"{' and '.join(given)} are both given; keep one of them" if given else f"expected {example}"
             )
         if self.bound is not None and given[0] not in LOSSY:
-            raise ValueError(f"{given[0]} changes no bit, so that is what is checked; remove `bound`")
+            raise ValueError(f"{given[0]} is lossless, so every bit is checked; remove `bound`")
         return self
 
 
@@ -317,7 +317,7 @@ class FailureRule(Spec):
         if self.do == "redraw" and "times" in self.model_fields_set:
             raise ValueError(f"times counts restarts; use `redraws: {self.times}`")
         if "redraws" in self.model_fields_set and not self.may_redraw:
-            raise ValueError("redraws counts members with newly drawn values; add `do: redraw`, or `then: redraw`")
+            raise ValueError("redraws has no effect without `redraw`; add `do: redraw`, or `then: redraw`")
         return self
 
     @property
