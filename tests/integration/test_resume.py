@@ -51,6 +51,17 @@ def test_an_analysis_goes_on_and_its_files_are_those_of_an_undisturbed_run(means
     assert read_report(done.folder).stream("means").steps == 21 - first_step(done, "mean")
 
 
+def test_an_edited_program_is_named(tmp_path: Path) -> None:
+    start(tmp_path, fails=12)
+    code, said = wf(tmp_path, "resume", "run", "--dry-run")
+    assert code == 0 and "changed" not in said, said
+    (tmp_path / "mean.py").write_text(ANALYSIS.replace("float(", "2 * float("))
+    assert "changed: mean.py has different content" in wf(tmp_path, "resume", "run", "--dry-run")[1]
+    done = resume(tmp_path, "part2")
+    assert done.code == 0, done.said
+    assert "changed since run: mean.py has different content" in read_report(done.folder).notes
+
+
 def test_a_run_goes_on_twice(tmp_path: Path) -> None:
     assert start(tmp_path, fails=4).code == 1
     assert resume(tmp_path, "part2", fails=15).code == 1

@@ -100,6 +100,46 @@ def test_members_share_nodes_as_many_as_fit(plan_of: Planner) -> None:
     assert cores == [[0, 1], [2, 3]]
 
 
+def test_ensembles_are_packed_apart_from_each_other_and_by_their_gpus(plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"nodes": 7, "cores_per_node": 4, "gpus_per_node": 3, "gpu_variable": "GPUS"})
+    plan = plan_of(
+        """
+stages:
+  small: {command: [./a], members: 4, ranks: 2}
+  with_gpus: {command: [./b], members: 2, place: {gpus_per_rank: 2}}
+  large: {command: [./c], members: 2, ranks: 4}
+  one: {command: [./d], members: 1, ranks: 4}
+""",
+        site=site,
+    )
+    assert [stage.placement.nodes for stage in plan.stages] == [[(at, at + 1)] for at in (0, 0, 1, 1, 2, 3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("members", "via", "said"),
+    [
+        ("3", "hdf5", "wf cannot see the steps of a stream by HDF5 (all 3 members)\n  use `via: bp5` or `via: sst`"),
+        (
+            "{count: 3, at_once: 1}", "sst",
+            "`at_once` of sim: the reader would wait for members that have not begun (2 of 3 members: sim-1, sim-2)\n"
+            "  use `via: bp5`, or remove `at_once`",
+        ),
+    ],
+)  # fmt: skip
+def test_streams_that_cannot_be_merged_as_they_come(members: str, via: str, said: str, plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(ensemble(members).replace("collect: any", f"collect: any, via: {via}"))
+    assert str(caught.value).endswith(f"streams.field.via: {said}"), str(caught.value)
+
+
+def test_a_member_that_begins_later_waits_for_what_it_waits_for_anyhow(plan_of: Planner) -> None:
+    text = ensemble("{count: 2, at_once: 1}")
+    text = text.replace("stages:", "stages:\n  first: {command: [first], writes: {f: {}}}")
+    text = text.replace("    writes: {field: {}}\n", "    writes: {field: {}}\n    reads: {f: {}}\n")
+    plan = plan_of(text.replace("streams:", "streams:\n  f: {from: first, to: sim, via: bp5}"))
+    assert [plan.stage(f"sim-{index}").starts_after for index in range(2)] == [["first"], ["first", "sim-0"]]
+
+
 @pytest.mark.parametrize(
     ("nodes", "cores", "fit"), [(1, 4, "at_once: 3"), (1, 1, ""), (2, 1, "at_once: N")], ids=["one", "none", "nodes"]
 )

@@ -59,7 +59,7 @@ def test_node_hours(hours: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0, "0 s"), (0.00041234, "0.41 ms"), (0.0994, "99.4 ms"), (0.1, "100 ms"), (3.214, "3.21 s")],
+    [(0.0, "0 s"), (0.00041234, "0.41 ms"), (0.0994, "99.4 ms"), (0.1, "100 ms"), (1.0, "1.00 s"), (3.214, "3.21 s")],
 )
 def test_a_short_duration_has_three_figures(seconds: float, text: str) -> None:
     assert formatting.fine_duration(seconds) == text
@@ -67,12 +67,20 @@ def test_a_short_duration_has_three_figures(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("number", "most", "text"),
-    [(1, 1, ""), (1, 5, "part 1 of at most 5"), (5, 5, "part 5 of at most 5"), (2, 1, "part 2"), (6, 5, "part 6")],
+    [
+        (1, 1, ""),
+        (1, 2, "part 1 of at most 2"),
+        (1, 5, "part 1 of at most 5"),
+        (5, 5, "part 5 of at most 5"),
+        (2, 1, "part 2"),
+        (6, 5, "part 6"),
+    ],
 )
 def test_the_part_of_a_run(number: int, most: int, text: str) -> None:
     assert formatting.part_text(number, most) == text
 
 
 def test_a_text_in_one_line_and_a_command_for_a_shell() -> None:
+    assert formatting.one_line(" a\tb\n c\x07d ") == "a b c d"
     assert formatting.in_one_line("3.2 s of 4 s") == "3.2\u00a0s\u00a0of\u00a04\u00a0s"
     assert formatting.command_text(["run", "a b", "--n", "…", "-n…"]) == "run 'a b' --n … '-n…'"

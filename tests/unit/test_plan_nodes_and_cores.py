@@ -9,7 +9,16 @@ import pytest
 
 from tests.support.planner import Planner, line_of, with_launcher
 from workflow.errors import SpecError
-from workflow.plan.placement.nodes import Demand, Range, node_count, node_plan, nodes_needed, place_nodes
+from workflow.plan.placement.nodes import (
+    Demand,
+    Range,
+    node_count,
+    node_plan,
+    nodes_needed,
+    nodes_text,
+    place_nodes,
+    share_one_node,
+)
 from workflow.plan.plan_model import NodePlan, Placement, Plan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.site.queue_model import SiteCost
@@ -431,6 +440,26 @@ def test_nodes_are_counted() -> None:
     assert node_count(scattered) == 3
     assert nodes_needed([scattered, scattered.model_copy(update={"nodes": [(0, 2)]})]) == 6
     assert nodes_needed([]) == 1
+
+
+@pytest.mark.parametrize(
+    ("ranges", "text"),
+    [
+        ([(0, 1)], "node 0"), ([(2, 3)], "node 2"), ([(0, 2)], "nodes 0-1"), ([(1, 4)], "nodes 1-3"),
+        ([(0, 1), (2, 3)], "nodes 0, 2"), ([(0, 1), (2, 5)], "nodes 0, 2-4"),
+    ],
+)  # fmt: skip
+def test_nodes_as_text(ranges: list[Range], text: str) -> None:
+    assert nodes_text(ranges) == text
+
+
+@pytest.mark.parametrize(
+    ("each", "one"),
+    [([[(1, 2)], [(1, 2)]], True), ([[(1, 2)], [(2, 3)]], False), ([[(0, 2)]], False), ([[(0, 1), (1, 2)]], False)],
+)
+def test_whether_stages_are_on_one_node(each: list[list[Range]], one: bool) -> None:
+    placements = [Placement(nodes=nodes, ranks_per_node=1, cores=[], cores_per_rank=1) for nodes in each]
+    assert share_one_node(placements) == one
 
 
 def test_what_the_plan_keeps_of_a_node() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planner import CHAIN, Planner
-from workflow.api.reuses import _changed_text, _file_change, _what_changed
+from tests.support.planner import CHAIN, SITE, Planner
+from workflow.api.reuses import _changed_text, _what_changed
 from workflow.api.runs import PlannedRun, create_run, plan_run
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import start_context, to_provenance
-from workflow.provenance.provenance_model import FileRecord, Provenance
+from workflow.provenance.plan_files import changed_files, file_change
+from workflow.provenance.provenance_model import FileRecord, FileRole, Provenance
 from workflow.report.show.part_table import reuse_text
 from workflow.run.records.run_directory import kept_plan
 from workflow.run.reuse import version_change, why_they_run
@@ -60,6 +61,17 @@ def test_what_a_change_of_the_pipeline_runs_again(
     found = why_they_run(plan_of(TEXT.replace(old, new)), before, {})
     assert running(found) == runs
     assert any(said in why for why in found.values()), found
+
+
+def test_a_stage_more_on_the_node_changes_nothing_for_the_others(plan_of: Planner) -> None:
+    """They may keep less freed memory then."""
+    others = "  other: {component: walker}\n  drop: {component: keep, with: {path: b.bp}}\n"
+    others += "streams:\n  others: {from: other, to: drop}\n"
+    more = TEXT.replace("streams:\n", others, 1)
+    site = SITE.model_copy(update={"glibc": "2.36", "memory_policy": ["keep_freed"]})
+    before, now = plan_of(TEXT, site=site), plan_of(more, site=site)
+    assert before.stage("walk").env["GLIBC_TUNABLES"] != now.stage("walk").env["GLIBC_TUNABLES"]
+    assert running(why_they_run(now, before, {})) == ["other", "drop"]
 
 
 @pytest.mark.parametrize(
@@ -110,17 +122,40 @@ def test_a_file_is_known_by_its_content_or_where_it_was_too_large_by_its_size_an
     path.write_bytes(b"12345")
     digest = "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5"
     record = FileRecord(role="input", path=str(path), size=5, modified=1000.0, sha256=digest)
-    assert _file_change(path, record, "data.bin") == "", "another time, and the same content"
-    assert _file_change(path, None, "data.bin") == "data.bin is new"
+    assert file_change(path, record, "data.bin") == "", "another time, and the same content"
+    assert file_change(path, None, "data.bin") == "data.bin is new"
     large = record.model_copy(update={"sha256": None})
     assert (
-        _file_change(path, large, "data.bin")
+        file_change(path, large, "data.bin")
         == "data.bin has a different size or time, and was too large for a checksum"
     )
     os.utime(path, (1000, 1000))
-    assert _file_change(path, large, "data.bin") == ""
+    assert file_change(path, large, "data.bin") == ""
     path.write_bytes(b"54321")
-    assert _file_change(path, record, "data.bin") == "data.bin has different content"
+    assert file_change(path, record, "data.bin") == "data.bin has different content"
+
+
+@pytest.mark.parametrize(
+    ("role", "modified", "said"),
+    [
+        ("program", 1500, ["a.py has different content"]),
+        ("module", 2500, ["a.py has different content"]),
+        ("input", 2500, ["a.py has different content"]),
+        ("input", 1500, []),  # the run itself may have written it
+        ("pipeline", 2500, []),  # its values are compared
+    ],
+)
+def test_what_has_changed_since_a_run_ended(role: FileRole, modified: int, said: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"12345")
+    os.utime(path, (modified, modified))
+    record = FileRecord(role=role, path=str(path), size=5, modified=1000.0, sha256="0" * 64)
+    assert changed_files([record], ended=2000.0) == said
+
+
+def test_what_is_gone_has_changed(tmp_path: Path) -> None:
+    record = FileRecord(role="input", path=str(tmp_path / "a.py"), size=5, modified=1000.0, sha256="0" * 64)
+    assert changed_files([record], ended=2000.0) == ["a.py cannot be read: No such file or directory"]
 
 
 PIPELINE = """wf: 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workflow.plan.plan_model import PartPlan, PiecePlan, Plan
     from workflow.run.cut import Cut
     from workflow.run.reached import Held
+    from workflow.run.state.events import Event
 
 # In this time the guard of a run has ended what a dead supervisor left.
 GUARD_S = 15.0
@@ -107,7 +108,7 @@ def plan_part(
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
         given_up=list(cut.given_up),
         pieces=_pieces(plan, cut, held),
-        changed=changed_settings(read_plan_file(directory), plan),
+        changed=[*changed_settings(read_plan_file(directory), plan), *_changed_files(directory, events)],
         skipped={name: list(steps) for name, steps in state.skipped.items()},
     )
     positions = cut.positions
@@ -115,6 +116,14 @@ def plan_part(
     return PlannedPart(
         directory, planned._replace(plan=to_part(plan, part, positions.begins, positions.ends)), cut, done
     )  # fmt: skip
+
+
+def _changed_files(directory: Path, events: Sequence[Event]) -> list[str]:
+    from workflow.provenance.plan_files import changed_files
+    from workflow.provenance.provenance_model import read_provenance
+
+    provenance = read_provenance(directory)
+    return [] if provenance is None or not events else changed_files(provenance.files, events[-1].t)
 
 
 def _pieces(plan: Plan, cut: Cut, held: Held) -> dict[str, list[PiecePlan]]:

@@ -108,7 +108,7 @@ def _newest(pipeline: str) -> Path | None:
 def _what_changed(planned: PlannedRun, before: Plan, provenance: Provenance) -> dict[str, str]:
     """Stage → what is another than at the earlier run: versions, and the contents of files."""
     from workflow.provenance.installed_versions import versions, versions_of_stages
-    from workflow.provenance.plan_files import ExaminedPlan, examine_plan, files_of
+    from workflow.provenance.plan_files import ExaminedPlan, examine_plan, file_change, files_of
     from workflow.run.reuse import first_reason, version_change
 
     plan, loaded = planned.plan, planned.loaded
@@ -131,7 +131,7 @@ def _what_changed(planned: PlannedRun, before: Plan, provenance: Provenance) -> 
         files = files_of(ExaminedPlan({"stages": [data]}, programs, []), own)
         python = version_change(then.get(name, {}), now.get(name, {}))
         changes = (
-            _file_change(
+            file_change(
                 path, recorded.get(path), f"{stage.component}/{path.name}" if role == "component" else path.name
             )
             for path, role in files.items()
@@ -176,25 +176,6 @@ def _of_stages(record: FileRecord) -> bool:
 
 def _by_stage(pythons: Any) -> dict[str, dict[str, str]]:
     return {name: each.versions for each in pythons for name in each.stages}
-
-
-def _file_change(path: Path, record: FileRecord | None, name: str) -> str:
-    """What is another in a file than it was. One that was too large for a checksum must have its size and time.
-
-    `name`: for people.
-    """
-    from workflow.provenance.plan_files import checksum, size_and_time
-
-    if record is None:
-        return f"{name} is new"
-    try:
-        if record.sha256 is not None:
-            return "" if checksum(path) == record.sha256 else f"{name} has different content"
-        size, modified = size_and_time(path)
-    except OSError as error:
-        return f"{name} cannot be read: {error.strerror}"
-    same = (size, round(modified, 6)) == (record.size, record.modified)
-    return "" if same else f"{name} has a different size or time, and was too large for a checksum"
 
 
 class _Outputs:

@@ -123,6 +123,43 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
+def file_change(path: Path, record: FileRecord | None, name: str) -> str:
+    """What is another in a file than it was. One that was too large for a checksum must have its size and time.
+
+    `name`: for people.
+    """
+    if record is None:
+        return f"{name} is new"
+    try:
+        if record.sha256 is not None:
+            return "" if checksum(path) == record.sha256 else f"{name} has different content"
+        size, modified = size_and_time(path)
+    except OSError as error:
+        return f"{name} cannot be read: {error.strerror}"
+    same = (size, round(modified, 6)) == (record.size, record.modified)
+    return "" if same else f"{name} has a different size or time, and was too large for a checksum"
+
+
+def changed_files(records: Iterable[FileRecord], ended: float) -> list[str]:
+    """What is another in the programs, modules and inputs that a run has used than when it began.
+
+    `ended`: when it ended, Unix seconds. An input that has not changed since then may be one that the run itself wrote.
+    """
+    found = []
+    for each in records:
+        path = Path(each.path)
+        if each.role in ("program", "module", "component") or (each.role == "input" and _is_newer(path, ended)):
+            found += [change] if (change := file_change(path, each, path.name)) else []
+    return found
+
+
+def _is_newer(path: Path, t: float) -> bool:
+    try:
+        return size_and_time(path)[1] > t
+    except (OSError, ValueError):  # it is gone, or a folder without files
+        return True
+
+
 def _parts(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from sorted(each for each in path.rglob("*") if each.is_file())

@@ -14,8 +14,10 @@ from workflow.plan.changed_values import changed_values, leaves
 from workflow.plan.plan_model import Plan
 from workflow.plan.visible_steps import LOG_LEVEL
 from workflow.run.cut import joined_stages
+from workflow.site.this_machine import ALLOCATOR_VARIABLES
 
-# Where and how a stage is started, what happens when it fails, and what is drawn of it: not what it writes.
+# Where and how a stage is started, what happens when it fails, and what is drawn of it: not what it writes. Nor do the
+# variables of the allocator decide it, which follow from how many ranks share a node.
 _LEFT_OUT = {
     "launch", "placement", "memory", "random_sst_ids", "stop_signal", "starts_after", "optional", "restart",
     "checkpoint", "from_start", "file_parameters",
@@ -92,6 +94,7 @@ def _rank(change: str) -> int:
 def _values(plan: Plan, name: str) -> dict[str, Any]:
     """Key → value of what decides what a stage writes."""
     data = plan.stage(name).model_dump(mode="json", exclude=_LEFT_OUT)
+    data["env"] = {key: value for key, value in data["env"].items() if key not in ALLOCATOR_VARIABLES}
     for end in data["ends"]:
         end["parameters"] = {key: value for key, value in end["parameters"].items() if key not in _PATIENCE}
     data["ends"] = {
