@@ -206,7 +206,7 @@ def test_without_an_event_the_archive_is_empty_and_the_run_complete(tmp_path: Pa
     text = f"no step of 30 had max(V) > 1e6, and none was selected; the largest was {largest:.4g} at step 25"
     assert f"note: pick: {text}" in " ".join(done.said.split())
     assert f"pick: {text}" in done.report.notes and done.report.stage("pick").notes == [text]
-    assert not [each for each in done.report.notes if "wrote no step" in each]  # said already, and why
+    assert not [each for each in done.report.warnings if "wrote no step" in each]  # said already, and why
     status, _ = wf("status", str(done.folder), cwd=tmp_path).communicate(timeout=TIMEOUT_S)
     assert text in " ".join(status.split())
 

@@ -98,7 +98,7 @@ def test_of_a_supervisor_that_was_killed_no_error_is_to_be_corrected(tmp_path: P
     events = make_events(metrics, "failed", "", "the supervisor was killed")
     events[-1]["cause"] = "supervisor_killed"
     text = explained(write_run(tmp_path / "runs/bad", make_plan(), events, metrics))
-    assert text.endswith("Next: `wf resume bad` goes on where it was."), text
+    assert text.endswith("Next: `wf resume bad` goes on (with `--dry-run`: from which steps)."), text
     assert "correct" not in text
 
 

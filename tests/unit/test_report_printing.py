@@ -205,8 +205,8 @@ def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("cause", "advice"),
     [
-        ("", "correct the error and go on where it was: `wf resume {}`"),
-        ("supervisor_killed", "`wf resume {}` goes on where it was"),
+        ("", "correct the error and go on: `wf resume {}` (with `--dry-run`: from which steps)"),
+        ("supervisor_killed", "`wf resume {}` goes on (with `--dry-run`: from which steps)"),
     ],
 )
 def test_what_failed_by_itself_is_corrected_first(

@@ -41,9 +41,9 @@ def test_only_a_note_that_says_why_replaces_the_warning_of_a_stream_without_step
     why = {"no_steps": ["atoms"]} if explained else {}
     with (run / "stages/md/metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({"kind": "note", "t": 1.0, "text": "a remark", **why}) + "\n")
-    said = compute_report(run).notes
-    assert "md: a remark" in said
-    assert ("stream atoms: md wrote no step" in said) is not explained
+    report = compute_report(run)
+    assert "md: a remark" in report.notes
+    assert ("stream atoms: md wrote no step" in report.warnings) is not explained
 
 
 def test_a_note_names_the_streams_of_its_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,11 @@ def test_a_stage_begins_at_its_newest_state_and_suppresses_what_its_readers_have
     assert found.positions.repeated("sim") == {"field": 5}
     assert found.states == {"sim": "sim/20"}
     assert found.finished == ()
-    assert found.reasons == {"sim": "keep had come to step 25 only", "xrd": "keep had come to step 25 only", "keep": ""}
+    assert found.reasons == {
+        "sim": "keep can go on from step 25 only",
+        "xrd": "keep can go on from step 25 only",
+        "keep": "",
+    }
 
 
 def test_a_simulation_without_a_state_that_sends_nothing_again_holds_nobody() -> None:
@@ -83,12 +87,12 @@ def test_a_simulation_without_a_state_that_sends_nothing_again_holds_nobody() ->
     found = cut(plan, after(plan), sim=at("sim", plan, None, why="has saved no state"),
                 xrd=at("xrd", plan, 18), keep=at("keep", plan, 17))  # fmt: skip
     assert begins(found) == {"sim": 0, "xrd": 17, "keep": 17}
-    assert found.reasons == {"sim": "has saved no state", "xrd": "keep had come to step 17 only", "keep": ""}
+    assert found.reasons == {"sim": "has saved no state", "xrd": "keep can go on from step 17 only", "keep": ""}
     reached = {"sim": 18, "xrd": 18, "keep": 17}
     text = planned_part_text(PartPlan(number=2, run="runs/a", finished={}, pieces={}), found, reached, [])
     assert text.splitlines()[1:] == [
         "  sim   step 0   has saved no state; 18 steps done again",
-        "  xrd   step 17  keep had come to step 17 only; 1 step done again",
+        "  xrd   step 17  keep can go on from step 17 only; 1 step done again",
         "  keep  step 17",
     ]
 

@@ -169,7 +169,7 @@ def _reasons(group: Sequence[Reached], found: Positions) -> dict[str, str]:
         others = [other for other in newest if other != name and newest[other] >= begin]
         slowest = min(others, key=lambda other: newest[other], default="")
         is_held = begin < newest[name] and slowest
-        reasons[name] = f"{slowest} had come to step {newest[slowest]} only" if is_held else each.why
+        reasons[name] = f"{slowest} can go on from step {newest[slowest]} only" if is_held else each.why
     return reasons
 
 

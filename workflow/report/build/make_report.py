@@ -12,6 +12,7 @@ from workflow.report.build.met_expectations import figures_of, with_expectations
 from workflow.report.build.report_notes import (
     begin_notes,
     change_notes,
+    empty_warnings,
     make_notes,
     make_restarts,
     program_notes,
@@ -68,7 +69,7 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
             *records.notes.damage,
         ],
         unfinished_files=unfinished_files(records),
-        warnings=[*present_warnings(records.state), *late_ends(records.state)],
+        warnings=[*present_warnings(records.state), *late_ends(records.state), *empty_warnings(records, streams)],
     )
     figures = figures_of_run([*earlier, report], records) if earlier else figures_of(report)
     return with_expectations(report, records.plan.expectations, {} if earlier is None else figures, records.judged)

@@ -43,7 +43,6 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         ),
         *_placement(records),
         *_uncounted(streams),
-        *_empty(records, streams),
         *_bytes_of_readers(streams),
         *_spools(records.plan),
         *_dropped(records.plan, streams),
@@ -83,9 +82,11 @@ def _without_metrics(records: Records) -> list[str]:
     ]
 
 
-def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
-    """Streams that a program opened and closed without a step: seldom what was meant. Some notes say why."""
-    if records.state.finished is None:
+def empty_warnings(records: Records, streams: list[StreamPart]) -> list[str]:
+    """Streams that a program of a run that has succeeded opened and closed without a step: seldom what was meant. Some
+    notes say why.
+    """
+    if records.state.finished is None or records.state.finished.state != "succeeded":
         return []
     empty = [
         each

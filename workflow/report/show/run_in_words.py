@@ -340,8 +340,8 @@ def page(title: str) -> str:
 def resume_text(run: RunPart, name: str) -> str:
     """What to type to go on with a run, and what to do before. `name`: its name, or its path as a shell takes it."""
     if run.state == "failed" and run.cause not in FROM_OUTSIDE:
-        return f"correct the error and go on where it was: `wf resume {name}`"
-    return f"`wf resume {name}` goes on where it was"
+        return f"correct the error and go on: `wf resume {name}` (with `--dry-run`: from which steps)"
+    return f"`wf resume {name}` goes on (with `--dry-run`: from which steps)"
 
 
 def _last_line(report: Report) -> str:
