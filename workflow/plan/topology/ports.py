@@ -249,8 +249,9 @@ def _undeclared(name: str, key: str, port: StagePort, problems: Problems) -> Non
     problems.add(
         key,
         f"program {port.stage} declares nothing that it {port.side}s",
-        f"add `{KEY_OF_SIDE[port.side]}: {{{port.name}: {{io: NAME, config: adios2.xml}}}}` to the stage, "
-        f"or use `${{{{ streams.{name}.path }}}}` in its command",
+        f"add `{KEY_OF_SIDE[port.side]}: {{{port.name}: {{}}}}` to the stage if it uses `workflow.stage`, "
+        f"`{{{port.name}: {{io: NAME, config: adios2.xml}}}}` if it reads that file, or use "
+        f"`${{{{ streams.{name}.path }}}}` in its command",
     )
 
 
