@@ -183,23 +183,26 @@ def test_a_resumed_ensemble_has_the_steps_of_one_that_was_not_interrupted(saved:
     np.testing.assert_allclose(values_of(last / "stat.bp", "mean")[-1], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("members", ["{count: 2, at_once: 1}", "2"], ids=["one waits", "both run"])
-def test_the_same_steps_of_all_members_stay_together_over_a_stop(members: str, tmp_path: Path) -> None:
-    """Steps that only one member had by then are not sent without the other one."""
-    text = f"""
+STOPPED = """
 wf: 1
 name: test
 oversubscribe: true
 stages:
   sim:
     component: gray_scott
-    members: {members}
-    checkpoint: {{every: 0.1 s}}
-    with: {{size: [16], steps: 30000, write_every: 1000, seed: "${{{{ member.index }}}}"}}
-  keep: {{component: archive, with: {{path: all.bp}}}}
+    members: MEMBERS
+    checkpoint: {every: 0.1 s}
+    with: {size: [16], steps: 30000, write_every: 1000, seed: "${{ member.index }}"}
+  keep: {component: archive, with: {path: all.bp}}
 streams:
-  field: {{from: sim, to: keep, collect: all}}
+  field: {from: sim, to: keep, collect: COLLECT}
 """
+
+
+@pytest.mark.parametrize("members", ["{count: 2, at_once: 1}", "2"], ids=["one waits", "both run"])
+def test_the_same_steps_of_all_members_stay_together_over_a_stop(members: str, tmp_path: Path) -> None:
+    """Steps that only one member had by then are not sent without the other one."""
+    text = STOPPED.replace("MEMBERS", members).replace("COLLECT", "all")
     (tmp_path / "pipeline.yaml").write_text(text)
     assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
     wait_until(lambda: has_steps(tmp_path / "run", "sim-0"), "sim-0 has some steps")
@@ -212,19 +215,7 @@ streams:
 
 
 def test_what_merges_does_not_wait_for_members_that_a_cancelled_run_never_starts(tmp_path: Path) -> None:
-    text = """
-wf: 1
-name: test
-oversubscribe: true
-stages:
-  sim:
-    component: gray_scott
-    members: {count: 2, at_once: 1}
-    with: {size: [16], steps: 30000, write_every: 1000, seed: "${{ member.index }}"}
-  keep: {component: archive, with: {path: all.bp}}
-streams:
-  field: {from: sim, to: keep, collect: any}
-"""
+    text = STOPPED.replace("MEMBERS", "{count: 2, at_once: 1}").replace("COLLECT", "any")
     (tmp_path / "pipeline.yaml").write_text(text)
     assert wf(tmp_path, "run", "pipeline.yaml", "--run-dir", "run", "--detach")[0] == 0
     wait_until(lambda: has_steps(tmp_path / "run", "sim-0"), "sim-0 has some steps")
