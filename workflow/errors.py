@@ -6,7 +6,8 @@ A message is a `Problem`: its level, its place, what is wrong and, in `hint`, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from workflow.redaction import shown_option
@@ -101,3 +102,15 @@ class SpecError(WfError):
 
 class RunError(WfError):
     """A run directory that cannot be used. (A run that failed is no error of wf: its report says so.)"""
+
+
+@contextmanager
+def named_if_missing(what: str, extra: str) -> Iterator[None]:
+    """Raise WfError with the command that installs it, where a library is missing: `the page needs plotly`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from workflow.installation import install_command
+
+        text = f"{what} needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command(extra)) from error

@@ -153,7 +153,7 @@ def judged(title: str, held: Held, folder: Path) -> Judged:
     request = BalanceRequest(file, vary=held.vary, fixed=held.fixed, directory=folder / "all", probes=MANY)
     campaign = BalanceSearch(request)
     best = best_of_all(campaign)
-    cost, times, ran = campaign.spent_s, dict(campaign.times), campaign.count
+    cost, times, ran = campaign.spent_s, campaign.times, campaign.count
     search = BalanceSearch(replace(request, directory=folder / "balance", node_hours=TENTH * cost / 3600))
     search.search(lambda _probe, _seconds, _left: None)
     balance = search.result()
@@ -200,18 +200,16 @@ def expected(title: str, search: BalanceSearch, times: Mapping[int, Sequence[flo
 def best_of_all(campaign: BalanceSearch) -> int:
     """Run all candidates, then the fastest ones again, in random order. Returns the fastest of these."""
     dice, count = random.Random(0), len(campaign.space.candidates)
-
-    def fastest() -> list[int]:
-        return sorted(campaign.times, key=lambda each: statistics.median(campaign.times[each]))[:FINALISTS]
-
     for _ in range(streams.repetitions(REPETITIONS)):
         for number in dice.sample(range(count), count):
             run(campaign, number)
-    finalists = fastest()
+    found = campaign.times
+    finalists = sorted(found, key=lambda each: statistics.median(found[each]))[:FINALISTS]
     for _ in range(streams.repetitions(FINALS)):
         for number in dice.sample(finalists, len(finalists)):
             run(campaign, number)
-    return min(finalists, key=lambda each: statistics.median(campaign.times[each]))
+    found = campaign.times
+    return min(finalists, key=lambda each: statistics.median(found[each]))
 
 
 def in_turns(campaign: BalanceSearch, candidates: Collection[int]) -> dict[int, list[float]]:
@@ -229,7 +227,7 @@ def run(campaign: BalanceSearch, number: int) -> float | None:
     runs would take longer than the next one."""
     probe = campaign.run(number)
     shutil.rmtree(campaign.directory / "runs")
-    return probe.pace_s if campaign.space.paced else probe.span_s
+    return campaign.seconds(probe)
 
 
 def keep_runs(title: str, parts: Mapping[str, Sequence[tuple[int, ProbeRecord]]]) -> None:

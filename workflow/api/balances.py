@@ -146,7 +146,7 @@ class BalanceSearch:
         """Run candidates until it is decided, or as many have run as may."""
         while self._runs_left() and (number := self.standing.next) is not None:
             probe = self.run(number)
-            show(probe, self._seconds(probe), self._runs_left())
+            show(probe, self.seconds(probe), self._runs_left())
 
     def _runs_left(self) -> int:
         """How many more may run, if all take what the next one is expected to take."""
@@ -163,7 +163,7 @@ class BalanceSearch:
 
         nodes = [each.plan.nodes for each in self.space.candidates]
         return [
-            RunCost(probe.wall_s, nodes[number], probe.steps, self._seconds(probe)) for number, probe in self.started
+            RunCost(probe.wall_s, nodes[number], probe.steps, self.seconds(probe)) for number, probe in self.started
         ]
 
     def _expected_node_s(self, number: int) -> float:
@@ -282,11 +282,12 @@ class BalanceSearch:
         """Candidate → seconds per step of its probes."""
         found: dict[int, list[float]] = {}
         for number, probe in self.probes:
-            if (seconds := self._seconds(probe)) is not None:
+            if (seconds := self.seconds(probe)) is not None:
                 found.setdefault(number, []).append(seconds)
         return found
 
-    def _seconds(self, probe: ProbeRecord) -> float | None:
+    def seconds(self, probe: ProbeRecord) -> float | None:
+        """Per step of a run, measured as for all candidates; None: it has failed."""
         return probe.pace_s if self.space.paced else probe.span_s
 
     @property
@@ -329,7 +330,7 @@ class BalanceSearch:
             loaded, plan, self.allocation, run_dir, to_provenance(self.common, plan, loaded), self._key(number),
             candidate.settings,
         )  # fmt: skip
-        spanned = (self._seconds(probe) or LEAST_S) * probe.steps
+        spanned = (self.seconds(probe) or LEAST_S) * probe.steps
         too_short = number == TODAY and short and spanned < LEAST_S / 2 and not self.count and steps is None
         fails = number == TODAY and probe.reason
         self._note(number, probe.model_copy(update={"counts": not (from_outside or fails or too_short)}))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import SpecError, WfError, to_notes
+from workflow.errors import SpecError, WfError, named_if_missing, to_notes
 from workflow.spec.load import Loaded
 
 if TYPE_CHECKING:
@@ -384,10 +384,6 @@ def compare_campaigns(
     """
     from workflow.campaign.changes.compared_campaign import read_compared
     from workflow.campaign.changes.make_changes import make_changes
-    from workflow.installation import install_command
 
-    try:
+    with named_if_missing("comparing campaigns", "campaign"):
         return make_changes(read_compared(Path(base)), read_compared(Path(new)), metrics, tolerance)
-    except ModuleNotFoundError as error:
-        text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
-        raise WfError(text, install_command("campaign")) from error

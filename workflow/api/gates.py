@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workflow.api.campaigns import Sites, campaign_options, checked_machines
 from workflow.api.plans import make_plan, show_warnings
-from workflow.errors import RunError, SpecError, WfError
+from workflow.errors import RunError, SpecError, WfError, named_if_missing
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
@@ -73,7 +73,6 @@ def gate_campaign(
     from workflow.campaign.ledger import CAMPAIGNS, read_history
     from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results
-    from workflow.installation import install_command
     from workflow.provenance.collect import start_context
     from workflow.provenance.git_state import start_git_state
 
@@ -105,11 +104,8 @@ def gate_campaign(
     outcome = run_planned(planned, where, context, remeasure=True, failed_anew=True, show=show, say=say)
     if outcome.interrupted or outcome.left or not outcome.status.complete:
         return outcome, None
-    try:
+    with named_if_missing("comparing versions", "campaign"):
         results = make_results(planned.spec, read_schedule(where), read_history(where))
-    except ModuleNotFoundError as error:
-        text = f"comparing versions needs {str(error.name).partition('.')[0]}"
-        raise WfError(text, install_command("campaign")) from error
     names = _names_of_versions(old, new)
     alone = [] if metrics else [name for name in before.spec.metrics if name not in after.spec.metrics]
     facts = _version_facts(before, after, git)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workflow.api.attachments import find_kept, stream_names
 from workflow.api.runs import find_running
-from workflow.errors import RunError
+from workflow.errors import RunError, named_if_missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +36,11 @@ def live_look(
         RunError: the run is not running, or keeps no steps of a stream.
         WfError: a library is not installed: plotly, numpy; and, on entering, the port is not free.
     """
-    from workflow.look.write_look import named_if_missing
     from workflow.run.records.find_runs import typed_name
     from workflow.run.records.run_directory import LATEST
 
     run_dir, plan = find_running(LATEST if run is None else run, "look at what it has archived: wf look")
-    with named_if_missing():
+    with named_if_missing("the page", "look"):
         from workflow.look.live_look import LiveLook
 
         followed = [_followed(run_dir, plan, name) for name in dict.fromkeys(streams)] or _all_kept(run_dir, plan)

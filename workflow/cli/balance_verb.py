@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow.cli.options import GivenPipeline, json_option, pipeline_options
-from workflow.errors import EXIT_OK, EXIT_UNDECIDED, WfError
+from workflow.errors import EXIT_OK, EXIT_UNDECIDED, named_if_missing
 
 if TYPE_CHECKING:
     from workflow.balance.balance_model import Balance, ProbeRecord
@@ -68,13 +68,9 @@ def balance(
     the runs do not decide.
     """
     from workflow.balance.balance_model import OVERLAY_FILE
-    from workflow.installation import install_command
 
-    try:
+    with named_if_missing("comparing candidates", "components"):
         from workflow.api.balances import BalanceRequest, balance_pipeline, read_vary
-    except ModuleNotFoundError as error:
-        text = f"comparing candidates needs {str(error.name).partition('.')[0]}"
-        raise WfError(text, install_command("components")) from error
     request = BalanceRequest(
         given.path, "node-hours" if goal == "node-hours" else "time", probes, steps, nodes, budget_node_hours,
         read_vary(vary), fixed, given.profiles, given.sets, given.via, given.site, directory,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
-from workflow.errors import RunError, WfError
-from workflow.installation import install_command
+from workflow.errors import RunError, WfError, named_if_missing
 from workflow.replace_file import replace_file
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     """
     if page is not None and page.is_dir():
         raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
-    with named_if_missing():
+    with named_if_missing("the page", "look"):
         library = library_text()
         from workflow.look.files_to_look_at import file_titles, find_files, run_titles, spools
         from workflow.look.look_page import make_look_page, summary, thinned_lines
@@ -81,15 +80,6 @@ def write_steps(
         _spare(target)
     _write(target, make_look_page(RunTitles(title, [name]), [name], files, notes, library_text()))
     return WrittenPage(target, summary(files), thinned_lines(files), list(notes))
-
-
-@contextmanager
-def named_if_missing() -> Iterator[None]:
-    """Raise WfError with the command that installs it, where a library is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
 
 
 def library_text() -> str:
