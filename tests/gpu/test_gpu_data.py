@@ -119,6 +119,7 @@ def test_memory_of_a_writer_is_pinned_once(library: str) -> None:
     mapped.clear()
     assert memory_kind(library, view) == CUDA_UNREGISTERED
     copied(3)
+    del own
     memory.free()
     assert memory_kind(library, values) == CUDA_UNREGISTERED
 
