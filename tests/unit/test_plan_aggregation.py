@@ -107,6 +107,8 @@ def test_more_files_than_ranks_are_refused(plan_of: Planner) -> None:
             "give at most 2",
         )
     ]
+    parameters = end_of(plan_of(FILE % (2, "{subfiles: 2}", "", "bp5")), "walk", "positions").parameters
+    assert parameters["NumSubFiles"] == "2", "one file for each rank"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.planner import Planner, line_of, with_launcher
+from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.plan.placement.nodes import (
     Demand,
@@ -64,6 +64,31 @@ def test_the_sum_is_shown_and_the_way_out(plan_of: Planner) -> None:
     )
     assert "--set oversubscribe=true" in problem.hint
     assert "--set stages.walk.ranks=N" in problem.hint
+
+
+@pytest.mark.parametrize(("others", "has"), [([2, 3], "2 usable"), ([0, 1, 2, 3], "0 usable")])
+def test_cores_that_other_runs_use_are_named(others: list[int], has: str, plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"others": others})
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=("stages.walk.ranks=4", "stages.count.place.cores_per_rank=0"), site=site)
+    (problem,) = caught.value.problems
+    used = f"site test has {has}, and other runs use {len(others)} cores"
+    assert problem.message == f"4 cores are needed at the same time, {used}: walk 4 ranks × 1 core"
+
+
+def test_one_core_is_needed(plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"others": [0, 1, 2, 3]})
+    with pytest.raises(SpecError, match=": 1 core is needed at the same time, site test has 0 usable"):
+        plan_of(stages_of(one="ranks: 1"), site=site)
+
+
+@pytest.mark.parametrize(("count", "more"), [(6, ""), (7, ", and 1 more stage"), (8, ", and 2 more stages")])
+def test_six_of_the_stages_that_want_too_many_cores_are_named(count: int, more: str, plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(stages_of(**{f"s{index}": "ranks: 1" for index in range(count)}))
+    named = ", ".join(f"s{index} 1 rank × 1 core" for index in range(6))
+    (problem,) = caught.value.problems
+    assert problem.message == f"{count} cores are needed at the same time, site test has 4: {named}{more}"
 
 
 def test_oversubscribed_stages_are_bound_nowhere(plan_of: Planner) -> None:
@@ -308,13 +333,23 @@ def test_too_many_gpus_are_one_mistake(plan_of: Planner) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "has", "way"),
-    [
-        (1, "2", "use fewer ranks with GPUs"),
-        (2, "2 on a node", "put the stages on more nodes, or on nodes of their own"),
-    ],
-)
+WAYS_OUT = [
+    (1, "2", "use fewer ranks with GPUs"),
+    (2, "2 on a node", "put the stages on more nodes, or on nodes of their own"),
+]
+
+
+@pytest.mark.parametrize(("count", "has", "way"), WAYS_OUT)
+def test_gpus_beside_a_stage_that_has_all_of_them(count: int, has: str, way: str, plan_of: Planner) -> None:
+    """As many ranks with GPUs as there can be are no mistake of their own, and count."""
+    site = CLUSTER.model_copy(update={"nodes": count, "gpus_per_node": 2})
+    sets = [f"stages.one.ranks={2 * count}", "stages.one.place.gpus_per_rank=1",
+            f"stages.one.place.nodes={count}", "stages.two.place={share: one, gpus_per_rank: 1}"]  # fmt: skip
+    said = f"3 GPUs are needed at the same time, site cluster has {has}: one 2 ranks × 1 GPU, two 1 rank × 1 GPU"
+    assert gpu_problems(plan_of, site, *sets) == [("stages.two.place.gpus_per_rank", said, way)]
+
+
+@pytest.mark.parametrize(("count", "has", "way"), WAYS_OUT)
 def test_gpus_that_stages_of_one_node_want_together(count: int, has: str, way: str, plan_of: Planner) -> None:
     site = CLUSTER.model_copy(update={"nodes": count, "gpus_per_node": 2})
     sets = ["stages.one.place.gpus_per_rank=2", "stages.two.place={share: one, gpus_per_rank: 1}"]
@@ -584,7 +619,7 @@ def test_stages_that_follow_each_other_do_not_add_up(plan_of: Planner) -> None:
     stages = {
         "host": "ranks: 8, writes: {h: {io: h}}",
         "a": "ranks: 8, place: {share: host}, writes: {a: {io: a}}",
-        "b": "ranks: 16, place: {share: host}, reads: {h: {io: h}, a: {io: a}}",
+        "b": "ranks: 16, place: {share: host, cores_per_rank: 1}, reads: {h: {io: h}, a: {io: a}}",
     }
     files = "streams:\n  h: {from: host, to: b.h, via: bp5}\n  a: {from: a, to: b.a, via: bp5}\n"
     assert proposed_nodes(plan_of, 4, files, **stages) == ["2"]

@@ -182,6 +182,12 @@ def test_a_gpu_without_a_known_adapter_leaves_the_choice_to_the_cores(plan_of: P
     assert (parts(place), place.nics) == (["12-14", "1-3"], ["hsn1", "hsn0"])
 
 
+def test_the_adapter_of_a_gpu_comes_before_the_one_that_is_near_to_the_cores(plan_of: Planner) -> None:
+    gpus = [gpu.model_copy(update={"nic": "hsn0"}) for gpu in NODE["gpus"]]
+    place = placed(plan_of, "cores_per_rank=3 gpus_per_rank=1", ranks=2, site=MACHINE.model_copy(update={"gpus": gpus}))
+    assert (parts(place), place.nics) == (["12-14", "9-11"], ["hsn0", "hsn0"])
+
+
 def test_a_stage_with_one_rank_on_another_node_is_started_there(plan_of: Planner) -> None:
     """Without `launch_single`: the supervisor is on node 0 only."""
     site = with_launcher("srun", nodes=4)

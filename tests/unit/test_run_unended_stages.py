@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
 from workflow.run.processes.process_tree import WorkWatch
 from workflow.run.state.events import StageExited, StageWorked, StreamClosed
-from workflow.run.state.lifecycle_events import DeadlinePassed, StageSilent
+from workflow.run.state.lifecycle_events import DeadlinePassed, RunFinished, StageSilent
+from workflow.run.verdict.stall_detection import Stall, find_unended, late_ends
 
 WARN_S = 600.0
 
@@ -73,6 +75,25 @@ def test_one_with_an_open_stream_is_no_matter_of_this_deadline() -> None:
 def test_one_without_streams_may_take_its_time() -> None:
     run = Run(make_plan([make_stage("a", ["a"])], exit=5.0, warn=5.0, run=1e6)).tick(100).tick(200)
     assert (run.decisions(DeadlinePassed), run.decisions(StageSilent)) == ([], [])
+
+
+def test_wf_status_speaks_of_it_after_five_seconds_unless_a_warning_does() -> None:
+    run = left(Run(plan()))
+    assert late_ends(run.tick(6).state) == []
+    assert late_ends(run.tick(6.5).state) == ["md closed its streams 5.50 s ago and has not ended"]
+    assert late_ends(left(Run(plan()), "saxs").tick(7).state) == [
+        "saxs closed its streams 6.00 s ago and has not ended"
+    ]
+    assert late_ends(run.tick(700).state) == [], "the warning says it"
+    over = left(Run(plan())).tick(7).state
+    assert late_ends(replace(over, finished=RunFinished(8, "failed", 1, "", "md"))) == []
+
+
+def test_it_counts_from_before_a_moment() -> None:
+    state = left(Run(plan())).state
+    assert list(find_unended(state, 1.0, 9.0)) == []
+    said = "md closed its streams 8.00 s ago and has not ended"
+    assert list(find_unended(state, 1.5, 9.0)) == [Stall("md", "md", 1.0, said)]
 
 
 def test_work_is_more_than_a_twentieth_of_a_core() -> None:

@@ -79,7 +79,7 @@ def start_order(
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}`, or remove `at_once`")
     for name, stage in stages.items():
         if stage.member is not None and stage.member.after:
-            waits[name] = [*waits.get(name, []), *stage.member.after]
+            waits[name] += stage.member.after
             why = f"`at_once` of {stage.member.ensemble}: it takes their place"
             if stage.member.stands_in_for:
                 why = f"`redraw` of {stage.member.ensemble}: it begins in its place, and only if that fails"

@@ -74,7 +74,7 @@ def _problem(state: RunState, end: EndState) -> str | None:
 def _left_early(state: RunState, end: EndState) -> str:
     """That a program has closed its stream in order, with fewer steps than its component declares; nothing where it was
     asked to."""
-    if state.stages[end.stage].cut or end.side == "read":
+    if state.stages[end.stage].cut:
         return ""
     declared = next(each.steps for each in state.plan.stage(end.stage).ends if _is(each, end))
     if declared is None or end.steps >= declared:
