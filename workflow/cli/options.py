@@ -78,7 +78,7 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
             "--via",
             metavar="ENGINE",
             shell_complete=complete_engine,
-            help="Use this engine for every stream: sst, bp5, …",
+            help="Use this engine for every stream: sst (SST itself), shm, bp5, …",
         ),
         click.option(
             "--site",
