@@ -45,7 +45,7 @@ without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) is an introduction with an example. Unknown keys
 are refused. Durations are written with units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`:
 `stages.sim.ranks`,
-`streams.*.via`.
+`streams.*.via`, whose value `sst` is [SST itself](../how-to/shared-memory.md#which-engine-via-sst-means).
 """
 EXIT_CODES = f"""## Exit codes
 

@@ -268,6 +268,19 @@ def test_the_page_shows_the_pipeline_of_the_first_trial_while_a_run_of_it_is_the
     assert "The trial via=sst ranks=1; the others differ in these values." in text
 
 
+def test_each_picture_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PDF takes a quarter of a second, and each was drawn twice."""
+    drawn = list[str]()
+
+    def files(picture: ResultsPicture) -> dict[str, bytes]:
+        drawn.append(f"{picture.name}.pdf")
+        return {".pdf": b""}
+
+    monkeypatch.setattr(ResultsPicture, "files", files)
+    write_page(tmp_path, make_results(spec_of(), schedule_of(), history_of()))
+    assert sorted(drawn) == sorted(path.name for path in (tmp_path / "pictures").iterdir())
+
+
 def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
     history = history_of()
     for number, (identity, attempt) in enumerate(history.ended.items()):

@@ -10,6 +10,7 @@ import pytest
 from workflow.api.campaigns import plan_campaign
 from workflow.campaign.campaign_directory import to_schedule
 from workflow.campaign.ledger import History
+from workflow.campaign.results.campaign_tables import plan_table
 from workflow.campaign.results.make_results import make_results
 from workflow.spec import check
 from workflow.spec.component_files import load_component
@@ -48,6 +49,18 @@ def test_the_trials_share_what_was_read(tmp_path: Path, monkeypatch: pytest.Monk
     engines = [trial.plan.streams[0].engine for trial in planned.ready]
     assert steps == [1, 2, 3, 4, 5, 6] * 2 and engines == ["SHM"] * 6 + ["BP5"] * 6
     assert len({trial.key for trial in planned.ready}) == 12
+
+
+def test_the_plan_shows_the_engine_of_each_trial(tmp_path: Path) -> None:
+    """`sst` of a matrix is SST itself; without it the same file has shared memory."""
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE.replace("to: sink}", "to: sink, via: sst}"))
+    shown = []
+    for varied in ("streams.field.via: [sst, shm]", "profile: [null, files]"):
+        (tmp_path / "campaign.yaml").write_text(f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix: {{{varied}}}\n")
+        table = plan_table(plan_campaign(tmp_path / "campaign.yaml")[0])
+        column = [heading.title for heading in table.head].index("streams by")
+        shown += [row[column].split()[0] for row in table.rows]
+    assert shown == ["SST", "SHM", "SHM", "BP5"]
 
 
 @pytest.mark.parametrize("study", ["coupled-pipeline", "in-situ-transport", "many-to-one"])

@@ -127,13 +127,26 @@ def test_help_groups_the_verbs_by_what_they_are_for(
 
 
 @pytest.mark.parametrize("watched", [True, False])
-@pytest.mark.parametrize("verb", ["report", "archive"])
+@pytest.mark.parametrize(
+    "words", ["campaign report none", "campaign archive none", "balance none.yaml", "look none", "doctor none.yaml"]
+)
 def test_a_wait_is_announced_to_those_who_watch(
-    verb: str, watched: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    words: str, watched: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: watched)
     with pytest.raises(WfError):
-        wf.main(["campaign", verb, "none"], standalone_mode=False)
-    said = capsys.readouterr().err
-    assert ("…" in said) == watched
+        wf.main(words.split(), standalone_mode=False)
+    said = capsys.readouterr()
+    assert ("…" in said.err) == watched and said.out == ""
+
+
+@pytest.mark.parametrize("words", ["campaign report none", "balance none.yaml", "doctor none.yaml"])
+def test_no_wait_is_announced_with_json(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(WfError):
+        wf.main([*words.split(), "--json"], standalone_mode=False)
+    assert capsys.readouterr() == ("", "")

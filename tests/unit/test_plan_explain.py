@@ -52,7 +52,7 @@ def test_what_is_not_given_is_left_out(plan_of: Planner) -> None:
         ),
         (
             "streams.positions.transport",
-            ['"auto"', "from default", "in force: shm", "because auto: shared memory, both ends are on node 0"],
+            ['"auto"', "from default", "in force: shm", "because auto: shared memory, all ends are on node 0"],
         ),
         ("streams.positions.via", ['"sst"', "from default", "in force: shm"]),
         ("stages.walk.place.nodes", ["null", "from default", "in force: 1"]),
@@ -69,6 +69,12 @@ def test_a_key_that_was_not_written_has_the_value_in_force(plan_of: Planner, key
     assert len(said) >= len(lines)
     for line, start in zip(said[1:], lines[1:], strict=False):
         assert line.strip().startswith(start)
+
+
+def test_what_holds_for_several_streams_is_said_once_with_their_names(plan_of: Planner) -> None:
+    said = explained(plan_of, "streams")
+    assert said.count("auto: shared memory") == 1
+    assert "streams.positions.transport, streams.counts.transport\n  because auto: shared memory" in said
 
 
 def test_a_policy_has_what_follows_from_it(plan_of: Planner) -> None:

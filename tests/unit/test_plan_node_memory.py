@@ -46,7 +46,7 @@ def test_auto_takes_it_where_both_ends_are_on_one_node(plan_of: Planner, site: S
     assert {stream.name: (stream.engine, stream.via, stream.transport) for stream in plan.streams} == {
         "positions": ("SHM", "sst", None), "counts": ("SHM", "sst", None),
     }  # fmt: skip
-    assert reason(plan).startswith("auto: shared memory, both ends are on node 0 and use workflow.stage")
+    assert reason(plan).startswith("auto: shared memory, all ends are on node 0 and use workflow.stage")
     assert reason(plan).endswith("`transport: tcp` goes back to SST")
     assert plan.stream("positions").on_disk == ["${{ run.dir }}/streams/positions.shm"]
     assert plan.advice == plan_of(via="shm", site=site).advice
@@ -290,4 +290,4 @@ def test_what_runs_is_named_everywhere(plan_of: Planner) -> None:
     assert [list(row[:2]) for row in transport_table(plan).rows] == [["positions, counts", "shm"]]
     assert {stream.way for stream in make_pipeline_graph(plan).streams} == {"SHM, live"}
     said = explain_key(complete_pipeline(plan_of.load()), plan, "streams.positions.transport")
-    assert "in force: shm" in said and "because auto: shared memory, both ends are on node 0" in said
+    assert "in force: shm" in said and "because auto: shared memory, all ends are on node 0" in said

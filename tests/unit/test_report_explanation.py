@@ -106,7 +106,7 @@ def test_why_the_data_of_a_stream_move_as_they_do(tmp_path: Path) -> None:
     """Also on the page of the report; as `wf plan --explain` has said it."""
     run_dir = write_sample(tmp_path / "runs/good")
     assert "as planned" not in explained(run_dir)  # nothing was to be chosen
-    why = "auto: shared memory, both ends are on node 0"
+    why = "auto: shared memory, all ends are on node 0"
     plan = make_plan()
     reasons = {f"streams.{each.name}.transport": why for each in plan.streams}
     streams = [each.model_copy(update={"transport": "tcp"}) for each in plan.streams]

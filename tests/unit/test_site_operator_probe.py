@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from workflow.engines import ENGINES
 from workflow.operators import built_into
 from workflow.site.adios2_library import core_library, lacks_engine, operators_of
 from workflow.spec.load import load_pipeline
+from workflow.stage.adios import probe
 from workflow.stage.adios.probe import _engine_works
 
 HDF5 = ENGINES["HDF5"]
@@ -52,6 +55,26 @@ def test_what_the_library_says_of_an_engine_is_what_happens(tmp_path: Path) -> N
     assert lacks_engine(library, HDF5.name) != _engine_works(HDF5)
     assert not lacks_engine(library, "BP5") and _engine_works(ENGINES["BP5"])
     assert not lacks_engine(tmp_path / "none.so", HDF5.name)
+
+
+def test_the_questions_to_adios2_are_asked_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`wf doctor` took twice as long: each question takes the time of an import."""
+    asked, second = list[object](), threading.Event()
+
+    def works(each: object) -> bool:
+        asked.append(each)
+        if len(asked) > 1:
+            second.set()
+        return second.wait(10)
+
+    for name in ("_plane_works", "_engine_works", "_operator_works"):
+        monkeypatch.setattr(probe, name, works)
+    probe.main()
+    answers = json.loads(capsys.readouterr().out)
+    assert answers["planes"] == ["tcp", "rdma", "ucx"] and answers["engines"] == ["HDF5"]
+    assert len(asked) == len(answers["planes"] + answers["engines"] + answers["operators"])
 
 
 def built_for(folder: Path, program: str, config: str) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow.cli.options import GivenPipeline, json_option, pipeline_options
+from workflow.cli.options import GivenPipeline, json_option, pipeline_options, say_wait
 from workflow.errors import EXIT_OK, EXIT_UNDECIDED, named_if_missing
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def balance(
     """
     from workflow.balance.balance_model import OVERLAY_FILE
 
+    say_wait("planning the candidates…", as_json)
     with named_if_missing("comparing candidates", "components"):
         from workflow.api.balances import BalanceRequest, balance_pipeline, read_vary
     request = BalanceRequest(

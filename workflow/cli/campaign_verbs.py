@@ -305,7 +305,7 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     from workflow.api.campaigns import report_campaign
     from workflow.campaign.show_campaign import show_results
 
-    say_wait("computing the results, drawing the pictures…")
+    say_wait("computing the results, drawing the pictures…", as_json)
     results, written = report_campaign(name, directory, sets=sets)
     if as_json:
         click.echo(results.model_dump_json(indent=2))

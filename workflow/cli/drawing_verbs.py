@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workflow.cli.completion import complete_run
-from workflow.cli.options import GivenPipeline, pipeline_options, read_size, run_argument
+from workflow.cli.options import GivenPipeline, pipeline_options, read_size, run_argument, say_wait
 from workflow.errors import WfError
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def look(
     if not live:
         if streams or port is not None:
             raise click.UsageError("--stream and --port belong to --live: `wf look RUN --live`")
+        say_wait("reading the data…")
         _show_page(look_at(run, other, output, limit=limit))
         return
     if other is not None:

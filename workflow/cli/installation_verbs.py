@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from workflow.cli.completion import complete_component
-from workflow.cli.options import GivenPipeline, json_option, wide_option
+from workflow.cli.options import GivenPipeline, json_option, say_wait, wide_option
 from workflow.errors import EXIT_BAD_INPUT
 
 
@@ -49,8 +49,7 @@ def doctor(pipeline: Path | None, as_json: bool) -> None:
     """
     from workflow.cli.doctor import examine, show_findings
 
-    if sys.stderr.isatty():
-        click.echo("examining ADIOS2, the launcher and the components …", err=True)
+    say_wait("examining ADIOS2, the launcher and the components…", as_json)
     findings = examine(GivenPipeline(pipeline).load() if pipeline is not None else None)
     if as_json:
         click.echo(json.dumps([finding.fields() for finding in findings], indent=2))

@@ -78,7 +78,7 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
             "--via",
             metavar="ENGINE",
             shell_complete=complete_engine,
-            help="Use this engine for every stream: sst, bp5, …",
+            help="Use this engine for every stream: sst (SST itself), shm, bp5, …",
         ),
         click.option(
             "--site",
@@ -182,9 +182,9 @@ def tag_option(text: str) -> Callable[[F], F]:
     return click.option("--tag", "tags", multiple=True, metavar="TAG", callback=checked, help=text)
 
 
-def say_wait(text: str) -> None:
-    """What takes some seconds now, to a person who waits at a terminal."""
-    if sys.stderr.isatty():
+def say_wait(text: str, as_json: bool = False) -> None:
+    """What takes some seconds now, to a person who waits at a terminal, but for `--json`."""
+    if sys.stderr.isatty() and not as_json:
         click.echo(text, err=True)
 
 

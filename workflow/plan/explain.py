@@ -43,8 +43,11 @@ def explain_key(pipeline: CompletePipeline, plan: Plan, key: str) -> str:
         for each in decided
         if each == key or each.startswith(key + ".")
     ]
-    lines += [f"{each}\n  because {plan.reasons[each]}" for each in plan.reasons
-              if each not in decided and ((each == key and not found) or each.startswith(key + "."))]  # fmt: skip
+    alike: dict[str, list[str]] = {}
+    for each, why in plan.reasons.items():
+        if each not in decided and ((each == key and not found) or each.startswith(key + ".")):
+            alike.setdefault(why, []).append(each)
+    lines += [f"{', '.join(keys)}\n  because {why}" for why, keys in alike.items()]
     if not lines:
         near = _near(data, key) or did_you_mean(key, [*decided, *plan.reasons])
         hint = near or f"known here: {listing(known)}"

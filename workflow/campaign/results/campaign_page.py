@@ -46,10 +46,11 @@ def write_page(directory: Path, results: CampaignResults) -> list[Path]:
     pictures = make_pictures(results)
     folder = directory / PICTURES
     folder.mkdir(exist_ok=True)
+    kept = set()
     for picture in pictures:
         for suffix, content in picture.files().items():
             replace_file(folder / f"{picture.name}{suffix}", content)
-    kept = {f"{picture.name}{suffix}" for picture in pictures for suffix in picture.files()}
+            kept.add(f"{picture.name}{suffix}")
     for old in [path for suffix in (".svg", ".pdf", ".csv") for path in folder.glob(f"*{suffix}")]:
         if old.name not in kept:
             old.unlink(missing_ok=True)

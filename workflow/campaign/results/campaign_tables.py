@@ -30,6 +30,7 @@ from workflow.errors import WfError
 from workflow.formatting import NOTHING, duration, fine_duration, moment, plural, rate, size, three_figures
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
+from workflow.report.show.report_tables import engine_text
 from workflow.report.show.text_table import (
     Column,
     Table,
@@ -88,6 +89,7 @@ def plan_table(planned: PlannedCampaign) -> Table:
     columns: list[Column[ReadyTrial | RefusedTrial]] = [
         text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING, gives_way=1),
         *parameter_columns(keys, lambda each: each.trial.parameters),
+        text_column("streams by", _engines, gives_way=5),
         number_column(
             "stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING, gives_way=2
         ),
@@ -96,6 +98,11 @@ def plan_table(planned: PlannedCampaign) -> Table:
         state_column("state", _plan_state),
     ]
     return make_table(columns, trials)
+
+
+def _engines(each: ReadyTrial | RefusedTrial) -> str:
+    """`SST tcp, SHM`: what `via=sst` of a trial means, and what the other streams have."""
+    return ", ".join(dict.fromkeys(map(engine_text, each.plan.streams))) if isinstance(each, ReadyTrial) else NOTHING
 
 
 def status_table(status: CampaignStatus) -> Table:

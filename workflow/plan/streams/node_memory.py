@@ -54,11 +54,10 @@ def share_memory(
             unshared[name] = why
             continue
         else:
-            who = "both ends" if len(stream.ports) == 2 else "all ends"
             where = nodes_text(placements[stream.ports[0].stage].nodes)
             own = dict.fromkeys(port.stage for port in stream.ports if stages[port.stage].spec.command is not None)
             taken = f", as ports without `io` say of {listing(own)}" if own else ""
-            why = f"auto: shared memory, {who} are on {where} and use workflow.stage{taken} ({MEASURED})"
+            why = f"auto: shared memory, all ends are on {where} and use workflow.stage{taken} ({MEASURED})"
             # Of a pipe, a tap or a member, the transport is that of the stream that the user wrote.
             written = origins.written(f"streams.{name}.transport").split(".")[1]
             of = "" if written == name else f" of stream {written}"

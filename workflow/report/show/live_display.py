@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from workflow.report.show.terminal import (
     print_plain,
     say,
 )
+from workflow.report.show.text_table import Heading, Table, narrowed
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput
 from workflow.run.stop_sequence import unended
@@ -100,7 +102,7 @@ class Progress:
     def _redraw(self, state: RunState, console: Console) -> None:
         folding = Folding.of_plan(state.plan)
         stages = stage_rows(state, folding)
-        streams = stream_rows(state, folding, console.width)
+        streams = fitted(stream_rows(state, folding), console.width)
         warnings = [(str(to_message("warning", text)),) for text in present_warnings(state)]
         warnings += [(text,)] if (text := unended_text(state)) else []
         statuses = [status for _, status, _ in stages]
@@ -124,7 +126,13 @@ class Progress:
 # Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
 LINE_EVERY_S = 5.0
 LINE_SHARE = 0.03
-WIDE = 80
+# The columns of the streams: on a narrow terminal the ends give way first, since the stages stand above. FULL: how wide
+# the columns get, so that none is there for the first second only.
+STREAM_HEAD = [
+    Heading("stream", "text"), Heading("ends", "text", 1), Heading("steps", "text"), Heading("steps/s", "text", 2),
+    Heading("data", "text", 3), Heading("queue", "text"),
+]  # fmt: skip
+FULL = ["", "", "999 written, 999 read", "99.9 steps/s", "99.9 MB/s", "queue 2/2"]
 
 
 def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
@@ -151,23 +159,28 @@ def stage_rows(state: RunState, folding: Folding) -> list[tuple[str, str, str]]:
     return rows
 
 
-def stream_rows(state: RunState, folding: Folding, width: int) -> list[tuple[str, ...]]:
+def fitted(streams: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """The rows of the streams with as many of their columns as fit into this width."""
+    table, _ = narrowed(Table(STREAM_HEAD, [FULL, *map(list, streams)]), width)
+    return [tuple(row) for row in table.rows[1:]]
+
+
+def stream_rows(state: RunState, folding: Folding) -> list[tuple[str, ...]]:
     """The cells of each stream; of the streams of an ensemble the steps of all."""
     rows: list[tuple[str, ...]] = []
     for name, each in groups(state.plan.streams, lambda one: folding.streams.get(one.name, one.name)).items():
         if len(each) == 1:
-            rows.append(stream_cells(state, name, width))
+            rows.append(stream_cells(state, name))
             continue
         written = sum(state.writer(one.name).steps for one in each)
         read = sum(min(end.steps for end in state.readers(one.name)) for one in each if one.readers)
         ends = f"{folding.stage(each[0].writer)} → {', '.join(folding.ends(each[0].readers))}"
-        steps = f"{written} written, {read} read"
-        rows.append((name, steps, "", "") if width < WIDE else (name, ends, steps, "", "", ""))
+        rows.append((name, ends, f"{written} written, {read} read", "", "", ""))
     return rows
 
 
-def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:
-    """(name, ends, steps written and read, steps per second, throughput, queue); fewer when not WIDE.
+def stream_cells(state: RunState, stream: str) -> tuple[str, ...]:
+    """(name, ends, steps written and read, steps per second, throughput, queue), as in `STREAM_HEAD`.
 
     Both rates are over the time of the stream, as in `wf status` and in the report. The records of both ends are seen
     at different moments: a reader that seems to be ahead of its writer has read what is known to be written.
@@ -183,10 +196,8 @@ def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, 
     moving = throughput(volume, writer.opened, writer.last_moved)
     queue = state.queue(stream)
     limit = "" if queue is None or plan.queue is None or writer.opened is None else f"queue {queue}/{plan.queue.limit}"
-    data = rate(moving) if moving else ""
-    if width < WIDE:
-        return stream, steps, data, limit
-    return stream, ends, steps, f"{per_second:.3g} steps/s" if per_second else "", data, limit
+    steps_rate = f"{per_second:.3g} steps/s" if per_second else ""
+    return stream, ends, steps, steps_rate, rate(moving) if moving else "", limit
 
 
 def stream_line(state: RunState, stream: str) -> str:

@@ -415,8 +415,8 @@ class StreamSpec(Spec):
     )
     via: str = Field(
         DEFAULT_VIA,
-        description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …; without it, members whose "
-        "streams `collect` merges write BP5 files",
+        description="engine or preset from configs/engines: sst (which `transport: auto` may replace by shared "
+        "memory), bp5, bp4, hdf5, file, …; without it, members whose streams `collect` merges write BP5 files",
     )
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"

@@ -1,6 +1,7 @@
 """What this machine's ADIOS2 can do, as JSON on stdout: `python -m workflow.stage.adios.probe`.
 
-Each question is asked in a process of its own, because ADIOS2 answers some of them by aborting. The SST planes
+Each question is asked in a process of its own, because ADIOS2 answers some of them by aborting, and several at a time,
+because each takes the time of an import. The SST planes
 are read off the log line that names the plane in use, since a missing plane is otherwise replaced in silence.
 """
 
@@ -11,6 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 
 from workflow.engines import ENGINES, EngineTraits
 from workflow.operators import OPERATORS, OperatorTraits
@@ -53,14 +56,19 @@ def main() -> None:
     """Ask everything and print the answers."""
     import adios2.bindings
 
+    planes = [each for each in TRANSPORTS.values() if each.opens_alone]
+    engines = [each for each in ENGINES.values() if each.optional]
+    with ThreadPoolExecutor() as pool:
+        of_planes, of_engines = pool.map(_plane_works, planes), pool.map(_engine_works, engines)
+        of_operators = pool.map(_operator_works, OPERATORS.values())
     answers = {
         "version": adios2.__version__,
         "mpi": bool(adios2.is_built_with_mpi),
-        "planes": [each.name for each in TRANSPORTS.values() if each.opens_alone and _plane_works(each)],
-        "engines": [each.name for each in ENGINES.values() if each.optional and _engine_works(each)],
+        "planes": [each.name for each in compress(planes, of_planes)],
+        "engines": [each.name for each in compress(engines, of_engines)],
         # The bindings have it where ADIOS2 was built with CUDA or Kokkos, since 2025.
         "gpu": hasattr(adios2.bindings, "MemorySpace"),
-        "operators": [each.name for each in OPERATORS.values() if _operator_works(each)],
+        "operators": [each.name for each in compress(OPERATORS.values(), of_operators)],
     }
     print(json.dumps(answers))
 
