@@ -386,6 +386,7 @@ class BalanceSearch:
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
+        from workflow.balance.candidates import limited_by
         from workflow.balance.search import best_that_ran, least_probes_to_decide, still_open
 
         belief, now, measured = self.belief, self.standing, self.measured
@@ -406,6 +407,7 @@ class BalanceSearch:
             given_up=self._given_up_texts(),
             candidates=len(candidates),
             today=self._described(TODAY),
+            limited_by=limited_by(candidates[TODAY].plan, self.calibration) if self.first_forecast[TODAY] else "",
             chosen=self._described(chosen),
             decided=decided,
             others=[self._described(each) for each in ran],
