@@ -88,7 +88,7 @@ def test_a_crash_that_comes_back_is_named(where: str, tmp_path: Path) -> None:
     done = go(tmp_path, FaultyCell("live then live", "exit1", where), name="run", times=99)
     assert done.code == 1
     assert done.report.run.stage == "work"
-    assert "it failed twice at step 5: ended with exit code 1 both times" in done.report.run.reason
+    assert "ended with exit code 1; it was not started again: it failed twice at step 5" in done.report.run.reason
     assert len(done.report.restarts) == 1
 
 

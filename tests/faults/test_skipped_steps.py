@@ -221,7 +221,7 @@ def test_a_step_that_was_written_is_not_left_out(cell: Cell, tmp_path: Path) -> 
 def test_without_the_rule_the_run_is_stopped(tmp_path: Path) -> None:
     done = start(tmp_path, Cell("live then live"), same="stop")
     assert done.code == 1
-    assert "it failed twice at step 5: ended with exit code 1 both times" in done.report.run.reason
+    assert "ended with exit code 1; it was not started again: it failed twice at step 5" in done.report.run.reason
 
 
 SINKS = """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from workflow.api.balances import BalanceRequest, BalanceSearch
+from workflow.api.balances import BalanceRequest, BalanceSearch, balance_pipeline
 from workflow.balance.balance_model import ProbeRecord
 from workflow.balance.probe_costs import RunCost, expected_wall_s, runs_that_fit
+from workflow.balance.probe_runs import note_probe
+from workflow.campaign.execution import driver_lease
 
 
 def test_the_next_run_is_its_steps_and_what_runs_take_besides() -> None:
@@ -28,6 +32,26 @@ def test_the_nodes_of_the_next_run_count_and_so_does_each_run_that_was_started()
     assert runs_that_fit(0.01, ran, next_node_s=12.0) == 2
     assert runs_that_fit(0.01, ran, next_node_s=12.6) == 1
     assert runs_that_fit(0.001, ran, next_node_s=1.0) == 0
+
+
+def test_runs_of_a_search_that_ended_just_before_this_one_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stages = "stages:\n  sim: {component: synthetic, with: {bytes: 8000, steps: 400}}\n  see: {component: 'null'}\n"
+    streams = "streams:\n  data: {from: sim, to: see}\n"
+    (tmp_path / "pipeline.yaml").write_text("wf: 1\nname: held\noversubscribe: true\n" + stages + streams)
+    request = BalanceRequest("pipeline.yaml", probes=1)
+    key = BalanceSearch(request)._key(0)
+
+    @contextlib.contextmanager
+    def late_lease(directory: Path, _of: str) -> Iterator[None]:
+        note_probe(directory, ProbeRecord(key=key, settings={}, run="a", steps=24, pace_s=0.1, span_s=0.1, wall_s=5.0))
+        yield
+
+    monkeypatch.setattr(driver_lease, "driver_lease", late_lease)
+    assert balance_pipeline(request)[0].probes == 1
+    assert not (tmp_path / "balance/held/runs").exists()
 
 
 def test_the_search_stops_before_a_candidate_whose_nodes_do_not_fit(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.imagined_balances import balance, candidate
 from workflow.balance.search import (
     FEWEST_PROBES,
     TODAY,
@@ -25,6 +26,8 @@ from workflow.balance.search import (
     still_open,
     values_that_fail,
 )
+from workflow.balance.show_balance import verdict_lines
+from workflow.forecast.quartiles import Estimate
 
 SHAPE = (4, 3, 2, 2)
 POINTS = list(itertools.product(*(range(count) for count in SHAPE)))
@@ -151,6 +154,29 @@ def test_what_never_ran_is_chosen_only_where_nothing_ran() -> None:
     ran = {TODAY: [10.0]}
     assert best_that_ran(believe(candidates, ran), now, ran) == TODAY
     assert still_open(believe(candidates, ran), now, TODAY) == [1]
+
+
+def test_what_gains_no_more_than_the_error_of_a_forecast_is_not_chosen_by_it() -> None:
+    """The simulation may set the pace: then all forecasts are the same but for the last digits."""
+    now = Standing(choice=1, rivals=[], next=0)
+    for gained, kept in ((0.999, True), (0.8, True), (0.3, False)):
+        belief = believe([Candidate((0,), 1.0), Candidate((1,), gained)], {})
+        assert best_that_ran(belief, now, {}) == (TODAY if kept else 1)
+
+
+@pytest.mark.parametrize(
+    ("gained", "said"),
+    [
+        (0.999, "the pace is limited by stage sim, and none of 9 candidates gains more than 5 %: the file is kept"),
+        (0.8, "sim.ranks=2, time per step smaller by a factor of 1.25\n  the file is kept: the error of a forecast"),
+        (None, "not all have a forecast (`wf calibrate`)"),
+    ],
+)
+def test_where_nothing_has_run_it_is_said_what_the_forecast_can_decide(gained: float | None, said: str) -> None:
+    today, other = (each.model_copy(update={"forecast": gained}) for each in (candidate(), candidate(ranks=2)))
+    other = other.model_copy(update={"ratio": Estimate(median=gained or 1.0, low=0.5, high=2.0)})
+    found = balance(today, today=today, rivals=[other], limited_by="stage sim", decided=False, probes=0)
+    assert said in "\n".join(verdict_lines(found))
 
 
 def test_the_number_of_missing_runs_has_those_of_all_rivals() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 from workflow.api.plans import make_plan
+from workflow.campaign.execution import driver_lease as lease_of_driver
 from workflow.campaign.execution import in_order, left_attempts
 from workflow.campaign.execution.campaign_loop import (
     MOST_LOSSES,
@@ -116,6 +117,29 @@ def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: 
     with driver_lease(tmp_path) as own:
         assert own.pid == os.getpid() and not keys.exists()
     assert read_lease(tmp_path) is None
+
+
+def test_of_two_that_start_at_the_same_moment_one_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse, others = lease_of_driver._refuse_second, list[subprocess.Popen[str]]()
+
+    def start_other_then_refuse(directory: Path, of: str) -> None:
+        refuse(directory, of)
+        if not others:
+            argv = [sys.executable, "-c", HOLD_LEASE, str(tmp_path)]
+            others.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            assert others[0].stdout is not None and others[0].stdout.readline() == "held\n"
+
+    monkeypatch.setattr(lease_of_driver, "_refuse_second", start_other_then_refuse)
+    try:
+        with pytest.raises(RunError, match="another process runs this search: process"):
+            driver_lease(tmp_path, "this search").__enter__()
+        lease = read_lease(tmp_path)
+        assert lease is not None and lease.pid == others[0].pid
+    finally:
+        others[0].kill()
+        others[0].communicate()
 
 
 def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(

@@ -165,9 +165,8 @@ def test_a_crash_in_the_same_step_is_not_tried_a_third_time() -> None:
     assert run.state.stages["saxs"].attempt == 2
     run.feed(StageExited(2.0, "saxs", 1, None)).tick(3.0)
     end_all(run, 3.0)
-    assert (
-        "it was not started again: it failed twice at step 4: ended with exit code 1 both times" in run.verdict.reason
-    )
+    ended = "saxs ended with exit code 1; it was not started again: it failed twice at step 4; 5 of 9 steps"
+    assert run.verdict.reason.startswith(ended)
 
 
 def skipping(**rule: object) -> Run:
@@ -229,7 +228,7 @@ def test_what_fails_before_the_first_step_or_after_the_last_has_none_to_skip(ope
             run.feed(StreamOpened(t - 0.1, "atoms", "saxs", "read"))
         run.feed(StageExited(t, "saxs", 1, None)).tick(t + 0.5)
     end_all(run, 3.0)
-    assert f"it failed twice at step {read}: ended with exit code 1 both times" in run.verdict.reason
+    assert f"it failed twice at step {read}" in run.verdict.reason
 
 
 def test_a_signal_from_outside_has_nothing_to_do_with_the_step() -> None:
@@ -246,10 +245,7 @@ def test_a_crash_after_a_signal_from_outside_is_tried_again() -> None:
     assert run.state.stages["saxs"].attempt == 3
     run.feed(StageExited(14.0, "saxs", 1, None)).tick(15.0)
     end_all(run, 15.0)
-    assert (
-        "it failed twice at step 4: ended with exit code 1; the time before, it was killed by signal 11"
-        in run.verdict.reason
-    )
+    assert "it failed twice at step 4; the time before, it was killed by signal 11" in run.verdict.reason
 
 
 def test_the_step_deadline_ends_it_for_that() -> None:

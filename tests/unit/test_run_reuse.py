@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from tests.support.planner import CHAIN, SITE, Planner
 from workflow.api.reuses import _changed_text, _what_changed
 from workflow.api.runs import PlannedRun, create_run, plan_run
+from workflow.plan.changed_values import changed_settings
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import start_context, to_provenance
-from workflow.provenance.plan_files import changed_files, file_change
+from workflow.provenance.plan_files import changed_files, file_change, with_same_pythons
 from workflow.provenance.provenance_model import FileRecord, FileRole, Provenance
 from workflow.report.show.part_table import reuse_text
 from workflow.run.records.run_directory import kept_plan
@@ -150,12 +152,13 @@ def test_what_has_changed_since_a_run_ended(role: FileRole, modified: int, said:
     path.write_bytes(b"12345")
     os.utime(path, (modified, modified))
     record = FileRecord(role=role, path=str(path), size=5, modified=1000.0, sha256="0" * 64)
-    assert changed_files([record], ended=2000.0) == said
+    of_stage = [text.replace("a.py", "a.py of mean") for text in said]
+    assert changed_files([record], ended=2000.0, used={"mean": {path: role}, "other": {}}) == of_stage
 
 
 def test_what_is_gone_has_changed(tmp_path: Path) -> None:
     record = FileRecord(role="input", path=str(tmp_path / "a.py"), size=5, modified=1000.0, sha256="0" * 64)
-    assert changed_files([record], ended=2000.0) == ["a.py cannot be read: No such file or directory"]
+    assert changed_files([record], ended=2000.0, used={}) == ["a.py cannot be read: No such file or directory"]
 
 
 PIPELINE = """wf: 1
@@ -200,6 +203,23 @@ def test_a_changed_file_counts_for_the_stages_that_use_it(file: str, changed: li
     found = _what_changed(planned(folder), before, provenance)
     assert running(found) == changed
     assert all(found[name] == f"{file} has different content" for name in changed)
+
+
+@pytest.mark.parametrize(("python", "changed"), [("bin/python3", []), ("other/python", ["mean"])])
+def test_another_name_of_the_same_python_is_no_change(python: str, changed: list[str], folder: Path) -> None:
+    """In another folder it has other packages."""
+    for name in ("bin/python", "bin/python3", "other/python"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(sys.executable)
+    file = folder / "pipeline.yaml"
+    file.write_text(PIPELINE.replace("${{ wf.python }}", "${{ pipeline.dir }}/bin/python"))
+    before, provenance = made(folder)
+    file.write_text(PIPELINE.replace("${{ wf.python }}", f"${{{{ pipeline.dir }}}}/{python}"))
+    now = planned(folder)
+    assert running(_what_changed(now, before, provenance)) == changed
+    same = with_same_pythons(before, now.plan)
+    assert running(why_they_run(now.plan, same, {})) == changed
+    assert bool(changed_settings(same, now.plan)) == bool(changed)
 
 
 def test_the_program_of_a_component_counts_for_its_stages(folder: Path) -> None:

@@ -93,11 +93,13 @@ def balance_pipeline(
     search = BalanceSearch(request)
     begin(search.space)
     if plan_only:
+        search.recall()
         return search.result(), search.directory
     with contextlib.ExitStack() as stack:
         with search.usable_folder():
             search.directory.mkdir(parents=True, exist_ok=True)
             stack.enter_context(driver_lease(search.directory, "this search"))
+        search.recall()  # not before: another search may just have added to them
         search.search(show)
         balance = search.result()
         search.write(balance)
@@ -109,7 +111,7 @@ class BalanceSearch:
 
     def __init__(self, request: BalanceRequest) -> None:
         from workflow.balance.candidates import forecasts
-        from workflow.balance.probe_runs import counted_stage, outputs_elsewhere, read_probes
+        from workflow.balance.probe_runs import counted_stage, outputs_elsewhere
         from workflow.calibration.calibration_file import load_calibration
         from workflow.forecast.calibration_model import Calibration
         from workflow.provenance.collect import start_context
@@ -136,11 +138,17 @@ class BalanceSearch:
         self.looked_up, self.common = LookedUp(), start_context(self.loaded.path.parent, sys.argv)
         self.space = self._space(today)
         self.started: list[tuple[int, ProbeRecord]] = []
+        self.first_forecast = forecasts(self.space, self.calibration, [], self.counted)
+        self._learn()
+
+    def recall(self) -> None:
+        """Take up the runs of earlier calls. Raises RunError."""
+        from workflow.balance.probe_runs import read_probes
+
         if earlier := read_probes(self.directory):
             index = {self._key(number): number for number in range(len(self.space.candidates))}
             self.started = [(index[each.key], each) for each in earlier if each.key in index]
-        self.first_forecast = forecasts(self.space, self.calibration, [], self.counted)
-        self._learn()
+            self._learn()
 
     def search(self, show: Callable[[ProbeRecord, float | None, int], None]) -> None:
         """Run candidates until it is decided, or as many have run as may."""
@@ -378,6 +386,7 @@ class BalanceSearch:
     def result(self) -> Balance:
         """What is known now."""
         from workflow.balance.balance_model import Balance, FailedCandidate
+        from workflow.balance.candidates import limited_by
         from workflow.balance.search import best_that_ran, least_probes_to_decide, still_open
 
         belief, now, measured = self.belief, self.standing, self.measured
@@ -398,6 +407,7 @@ class BalanceSearch:
             given_up=self._given_up_texts(),
             candidates=len(candidates),
             today=self._described(TODAY),
+            limited_by=limited_by(candidates[TODAY].plan, self.calibration) if self.first_forecast[TODAY] else "",
             chosen=self._described(chosen),
             decided=decided,
             others=[self._described(each) for each in ran],

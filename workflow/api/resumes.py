@@ -63,6 +63,7 @@ def plan_part(
     from workflow.plan.changed_values import changed_settings
     from workflow.plan.part_plan import to_part
     from workflow.plan.plan_model import PartPlan
+    from workflow.provenance.plan_files import with_same_pythons
     from workflow.run.cut import find_cut
     from workflow.run.passed_values import changes_of
     from workflow.run.reached import held_files, how_far, kept_streams, unused_states
@@ -108,7 +109,10 @@ def plan_part(
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
         given_up=list(cut.given_up),
         pieces=_pieces(plan, cut, held),
-        changed=[*changed_settings(read_plan_file(directory), plan), *_changed_files(directory, events)],
+        changed=[
+            *changed_settings(with_same_pythons(read_plan_file(directory), plan), plan),
+            *_changed_files(directory, events, planned),
+        ],
         skipped={name: list(steps) for name, steps in state.skipped.items()},
     )
     positions = cut.positions
@@ -118,12 +122,15 @@ def plan_part(
     )  # fmt: skip
 
 
-def _changed_files(directory: Path, events: Sequence[Event]) -> list[str]:
-    from workflow.provenance.plan_files import changed_files
+def _changed_files(directory: Path, events: Sequence[Event], planned: PlannedRun) -> list[str]:
+    from workflow.provenance.plan_files import changed_files, examine_plan, files_of_stages
     from workflow.provenance.provenance_model import read_provenance
 
     provenance = read_provenance(directory)
-    return [] if provenance is None or not events else changed_files(provenance.files, events[-1].t)
+    if provenance is None or not events:
+        return []
+    used = files_of_stages(examine_plan(planned.plan, planned.loaded), planned.loaded)
+    return changed_files(provenance.files, events[-1].t, used)
 
 
 def _pieces(plan: Plan, cut: Cut, held: Held) -> dict[str, list[PiecePlan]]:

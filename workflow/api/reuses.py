@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ def plan_reuse(planned: PlannedRun, run: str | os.PathLike[str] | None = None) -
         RunError: there is no such run, it has not succeeded, is of another pipeline, or cannot be read.
     """
     from workflow.plan.read_plan import read_plan
+    from workflow.provenance.plan_files import with_same_pythons
     from workflow.provenance.provenance_model import read_provenance
     from workflow.run.records.events_file import read_events
     from workflow.run.records.run_directory import PLAN_FILE, kept_plan
@@ -52,7 +53,7 @@ def plan_reuse(planned: PlannedRun, run: str | os.PathLike[str] | None = None) -
     if directory is None:
         return PlannedReuse(planned, None, {})
     # With the placeholder for the run directory, as the plan of this run.
-    before = read_plan((directory / PLAN_FILE).read_bytes(), str(directory / PLAN_FILE))
+    before = with_same_pythons(read_plan((directory / PLAN_FILE).read_bytes(), str(directory / PLAN_FILE)), plan)
     if before.pipeline != plan.pipeline:
         raise RunError(f"{directory.name} is a run of {before.pipeline}, not of {plan.pipeline}", "name another run")
     provenance = read_provenance(directory)
@@ -108,34 +109,31 @@ def _newest(pipeline: str) -> Path | None:
 def _what_changed(planned: PlannedRun, before: Plan, provenance: Provenance) -> dict[str, str]:
     """Stage → what is another than at the earlier run: versions, and the contents of files."""
     from workflow.provenance.installed_versions import versions, versions_of_stages
-    from workflow.provenance.plan_files import ExaminedPlan, examine_plan, file_change, files_of
+    from workflow.provenance.plan_files import examine_plan, file_change, files_of_stages
     from workflow.run.reuse import first_reason, version_change
+    from workflow.site.interpreters import program_identity
 
     plan, loaded = planned.plan, planned.loaded
-    recorded = {Path(each.path): each for each in provenance.files}
-    gone = next((f"{path} is gone" for path, each in recorded.items() if _of_stages(each) and not path.exists()), "")
+    paths = (each.path for each in provenance.files if _of_stages(each))
+    gone = next((f"{path} is gone" for path in paths if not Path(path).exists()), "")
+    recorded = {program_identity(Path(each.path)): each for each in provenance.files}
     site = "" if plan.site == before.site else f"site: {before.site} → {plan.site}"
     common = [site, version_change(provenance.versions, versions()), gone]
     examined = examine_plan(plan, loaded)
+    files = files_of_stages(examined, loaded)
     now = _by_stage(versions_of_stages(examined.programs))
     then = _by_stage(provenance.stage_pythons)
     found = {}
     for stage, data in zip(plan.stages, examined.data["stages"], strict=True):
         name = stage.name
-        folder = {key: path for key, path in loaded.component_dirs.items() if key == stage.component}
-        spec = loaded.spec.model_copy(
-            update={"stages": {key: each for key, each in loaded.spec.stages.items() if key == name}}
-        )
-        programs = {key: path for key, path in examined.programs.items() if key == name}
-        own = replace(loaded, spec=spec, component_dirs=folder, presets={})
-        files = files_of(ExaminedPlan({"stages": [data]}, programs, []), own)
         python = version_change(then.get(name, {}), now.get(name, {}))
         changes = (
             file_change(
-                path, recorded.get(path), f"{stage.component}/{path.name}" if role == "component" else path.name
+                path,
+                recorded.get(program_identity(path)),
+                f"{stage.component}/{path.name}" if role == "component" else path.name,
             )
-            for path, role in files.items()
-            if role != "pipeline"
+            for path, role in files[name].items()
         )
         found[name] = first_reason(chain(common, (python,), changes, (_read_folder(data),)))
     return found

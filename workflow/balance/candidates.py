@@ -141,6 +141,11 @@ def forecasts(space: Space, calibration: Calibration, ran: Sequence[StageRecord]
     return found
 
 
+def limited_by(plan: Plan, calibration: Calibration) -> str:
+    """What sets the pace of a plan, by the forecast: `stage sim`."""
+    return max(make_forecast(plan, calibration).groups, key=lambda group: group.step.median).limited_by
+
+
 def _divided(plan: Plan, known: Sequence[StageRecord]) -> list[StageRecord]:
     """Records of the same programs with the ranks of this plan, from those with other ranks."""
     found = []

@@ -213,10 +213,12 @@ def standing(belief: Belief, probes: Mapping[int, Sequence[float]], failed: Sequ
 
 def best_that_ran(belief: Belief, now: Standing, ran: Collection[int]) -> int:
     """The choice as long as it is undecided: the fastest of those that ran, as far as is known, or today's pipeline if
-    that is not faster by more than the tolerance. If nothing ran, it is that of the forecast.
+    that is not faster by more than the tolerance. If nothing ran, it is that of the forecast, where its gain is larger
+    than the error of a forecast.
     """
     best = now.choice if now.choice in ran else min(ran, key=lambda each: belief.mean[each], default=now.choice)
-    return TODAY if best in ran and belief.ratio(best, TODAY).median > 1 - TOLERANCE else best
+    ratio = belief.ratio(best, TODAY)
+    return TODAY if (ratio.median > 1 - TOLERANCE if best in ran else ratio.high >= 1) else best
 
 
 def still_open(belief: Belief, now: Standing, chosen: int) -> list[int]:

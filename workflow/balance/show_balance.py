@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from workflow.balance.balance_model import Balance, BalancedCandidate, ProbeRecord
 from workflow.balance.candidates import Space, setting_text
+from workflow.balance.search import TOLERANCE
 from workflow.formatting import NOTHING, duration, plural, size, three_figures
 from workflow.report.show.forecast_tables import short_time, time_text
 from workflow.report.show.text_table import TERMINAL, Column, Table, make_table, number_column, text_column
@@ -63,10 +64,18 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
     if balance.goal == "node-hours":
         what, best = "node-hours", "cheapest"
     if not balance.probes:
-        if balance.today.forecast is None:
-            yield f"nothing has run, and there is no forecast (`wf calibrate`): {of}"
-        else:
+        first = min(balance.rivals, key=lambda each: each.ratio.median, default=balance.today)
+        if None in [each.forecast for each in (balance.today, *balance.rivals)]:
+            yield f"nothing has run, and not all have a forecast (`wf calibrate`): {of}"
+        elif chosen.settings:
             yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(chosen.settings)}"
+        elif first.ratio.median > 1 - TOLERANCE:
+            pace = f"the pace is limited by {balance.limited_by}, and none of {of} gains more than 5 %"
+            yield f"nothing has run; by the forecast {pace}: the file is kept"
+        else:
+            gain = f"{what} smaller by a factor of {three_figures(1 / first.ratio.median)}"
+            yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(first.settings)}, {gain}"
+            yield "  the file is kept: the error of a forecast may be larger"
         return
     if balance.decided and not chosen.settings:
         yield f"the pipeline is balanced as it is: nothing that was tried is better by more than 5 % ({tried})"

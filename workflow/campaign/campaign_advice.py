@@ -1,15 +1,19 @@
-"""What to know before a campaign runs: its time and cost, and whether its repetitions can show anything. Pure."""
+"""What to know before a campaign runs: its time and cost, and whether its repetitions can show anything.
+
+Pure, but for the look for the libraries of the report.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.comparisons import count_comparisons
 from workflow.campaign.statistics import FEWEST, repetitions_needed
-from workflow.errors import Problem, Severity
+from workflow.errors import Problem, Severity, WfError, named_if_missing, to_message
 from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node
@@ -36,7 +40,10 @@ def expected_cost(planned: PlannedCampaign) -> CampaignCost:
 
 def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
     """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
-    return [*budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned)]
+    return [
+        *budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned),
+        *missing_libraries(planned.spec),
+    ]  # fmt: skip
 
 
 def budget_problems(planned: PlannedCampaign) -> list[Problem]:
@@ -98,6 +105,18 @@ def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
             hint = "compare a key of the matrix"
             found.append(_as(problem_at(planned.campaign.root, ("comparisons", index), message, hint), "warning"))
     return found
+
+
+def missing_libraries(spec: CampaignSpec) -> list[Problem]:
+    """That the report cannot be made here: the campaign runs all the same, and may be reported elsewhere."""
+    try:
+        with named_if_missing("the report of a campaign", "campaign"):
+            for name in ("matplotlib", *(["scipy"] if spec.comparisons else [])):
+                if find_spec(name) is None:
+                    raise ModuleNotFoundError(name=name)
+    except WfError as error:
+        return [to_message("warning", error.message, error.hint)]
+    return []
 
 
 def _at_repetitions(root: Node, message: str, hint: str, level: Severity) -> Problem:

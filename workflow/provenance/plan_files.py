@@ -8,16 +8,18 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.provenance_model import FileRecord, FileRole
+from workflow.site.interpreters import is_python, program_identity
 from workflow.site.load_site import site_files
 from workflow.spec.load import Loaded
 from workflow.spec.shipped import SHIPPED, find_config
+from workflow.spec.suggest import listing
 
 # The Python modules of the user's own that programs import, found beside them: by the names that they import.
 
@@ -140,16 +142,23 @@ def file_change(path: Path, record: FileRecord | None, name: str) -> str:
     return "" if same else f"{name} has a different size or time, and was too large for a checksum"
 
 
-def changed_files(records: Iterable[FileRecord], ended: float) -> list[str]:
+def changed_files(
+    records: Iterable[FileRecord], ended: float, used: Mapping[str, Mapping[Path, FileRole]]
+) -> list[str]:
     """What is another in the programs, modules and inputs that a run has used than when it began.
 
-    `ended`: when it ended, Unix seconds. An input that has not changed since then may be one that the run itself wrote.
+    Args:
+        records: the files as they were then.
+        ended: when the run ended, Unix seconds. An input that has not changed since then may be one that it wrote.
+        used: stage → the files that it uses, for people.
     """
     found = []
     for each in records:
         path = Path(each.path)
         if each.role in ("program", "module", "component") or (each.role == "input" and _is_newer(path, ended)):
-            found += [change] if (change := file_change(path, each, path.name)) else []
+            users = [stage for stage, files in used.items() if path in files]
+            name = f"{path.name} of {listing(users)}" if users else path.name
+            found += [change] if (change := file_change(path, each, name)) else []
     return found
 
 
@@ -255,6 +264,37 @@ def files_of(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, FileRole]:
     for module in imported_modules(own, [loaded.path.parent, *folders]):
         found.setdefault(module, "module")
     return found
+
+
+def files_of_stages(examined: ExaminedPlan, loaded: Loaded) -> dict[str, dict[Path, FileRole]]:
+    """Stage → those of `files_of` that are its own: neither of the pipeline as a whole, nor of its streams."""
+    found = {}
+    for data in examined.data["stages"]:
+        name = data["name"]
+        folder = {key: path for key, path in loaded.component_dirs.items() if key == data["component"]}
+        stages = {key: each for key, each in loaded.spec.stages.items() if key == name}
+        spec = loaded.spec.model_copy(update={"stages": stages})
+        programs = {key: path for key, path in examined.programs.items() if key == name}
+        own = replace(loaded, spec=spec, component_dirs=folder, presets={})
+        files = files_of(ExaminedPlan({"stages": [data]}, programs, []), own)
+        found[name] = {path: role for path, role in files.items() if role != "pipeline"}
+    return found
+
+
+def with_same_pythons(before: Plan, now: Plan) -> Plan:
+    """An earlier plan in whose commands a Python has the name that it has now, where both are links to one file."""
+    commands = {stage.name: stage.program for stage in now.stages}
+
+    def renamed(stage: StagePlan) -> StagePlan:
+        words = list(stage.program)
+        for place, (old, new) in enumerate(zip(words, commands.get(stage.name, []), strict=False)):
+            if is_python(old) and is_python(new):
+                paths = [shutil.which(each, path=stage.env.get("PATH")) for each in (old, new)]
+                if None not in paths and len({program_identity(Path(str(each))) for each in paths}) == 1:
+                    words[place] = new
+        return stage.model_copy(update={"program": words})
+
+    return before.model_copy(update={"stages": [renamed(stage) for stage in before.stages]})
 
 
 def component_files(loaded: Loaded) -> Iterator[Path]:

@@ -50,6 +50,11 @@ def is_interpreter(program: str) -> bool:
     return is_python(program) or _OTHER.fullmatch(program) is not None
 
 
+def program_identity(path: Path) -> tuple[Path, str]:
+    """What is equal for all links to one Python in one folder; in another folder it has other packages."""
+    return (path.parent, os.path.realpath(path)) if is_python(str(path)) else (path, "")
+
+
 def is_own_python(program: str) -> bool:
     """Whether a program, by its absolute path, is the Python that executes wf or another name of it in its folder.
 

@@ -51,12 +51,19 @@ def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
     Raises RunError when another process renews it, OSError when its directory cannot be written.
     """
     path = directory / LEASE_FILE
+    left_one = path.exists()
     _refuse_second(directory, of)
-    path.unlink(missing_ok=True)
+    if left_one:  # what is new is of a process that was started at the same moment
+        path.unlink(missing_ok=True)
     for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
         shutil.rmtree(keys, ignore_errors=True)
     try:
-        with Heartbeat(directory):
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(Heartbeat(directory))
+            except RunError:
+                _refuse_second(directory, of)
+                raise
             lease = read_lease(directory)
             assert lease is not None
             yield lease

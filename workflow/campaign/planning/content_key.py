@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -23,7 +22,7 @@ from workflow.plan.changed_values import changed_values, leaves
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
 from workflow.provenance.plan_files import ExaminedPlan, checksum
 from workflow.provenance.provenance_model import FileRole
-from workflow.site.interpreters import is_own_python, is_python
+from workflow.site.interpreters import is_own_python, is_python, program_identity
 from workflow.spec.load import Loaded
 
 KEY_LENGTH = 12
@@ -73,8 +72,8 @@ def trial_content(
         # The ledger is not to hold what `files:` may have: passwords.
         texts = stage["files"].items()
         stage["files"] = {path: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" for path, text in texts}
-    once = {_identity(path): sums[str(path)] for path in files}
-    others = {_identity(Path(each.python)): each.versions for each in versions_of_stages(examined.programs)}
+    once = {program_identity(path): sums[str(path)] for path in files}
+    others = {program_identity(Path(each.python)): each.versions for each in versions_of_stages(examined.programs)}
     return TrialContent(parameters, data, sorted(once.values()), key_versions(), list(others.values()))
 
 
@@ -92,11 +91,6 @@ def key_versions() -> dict[str, str]:
 def _name(path: Path) -> str:
     """The name by which a file counts."""
     return _PYTHON if is_python(str(path)) else path.name
-
-
-def _identity(path: Path) -> tuple[Path, str]:
-    """What is equal for all links to one Python in one folder; in another folder it has other packages."""
-    return (path.parent, os.path.realpath(path)) if is_python(str(path)) else (path, "")
 
 
 @functools.cache

@@ -28,9 +28,8 @@ from workflow.campaign.results.results_model import CampaignResults, CampaignSta
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.samples import measured
-from workflow.errors import RunError, WfError
+from workflow.errors import RunError, named_if_missing
 from workflow.formatting import moment
-from workflow.installation import install_command
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
 from workflow.replace_file import replace_file
@@ -130,18 +129,21 @@ def write_results(
     """
     history = read_history(directory)
     try:
-        results = make_results(spec, schedule, history)
-        results = results.model_copy(update={"notes": [*notes, *results.notes]})
-        repetitions = measured(schedule, spec, history)
-        keys = varied(trial.parameters for trial in schedule.trials)
-        rows = list(table_rows(repetitions, keys, results.metrics))
-        written = write_table(directory, table_columns(keys), rows)
-        replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
-        replace_file(directory / LATEX_FILE, latex_tables(results, axis_unit).encode())
-        return results, [*written, directory / LATEX_FILE, directory / "report.json", *write_page(directory, results)]
-    except ModuleNotFoundError as error:
-        text = f"the report of a campaign needs {str(error.name).partition('.')[0]}"
-        raise WfError(text, install_command("campaign")) from error
+        with named_if_missing("the report of a campaign", "campaign"):
+            results = make_results(spec, schedule, history)
+            results = results.model_copy(update={"notes": [*notes, *results.notes]})
+            repetitions = measured(schedule, spec, history)
+            keys = varied(trial.parameters for trial in schedule.trials)
+            rows = list(table_rows(repetitions, keys, results.metrics))
+            written = write_table(directory, table_columns(keys), rows)
+            replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
+            replace_file(directory / LATEX_FILE, latex_tables(results, axis_unit).encode())
+            return results, [
+                *written,
+                directory / LATEX_FILE,
+                directory / "report.json",
+                *write_page(directory, results),
+            ]
     except OSError as error:
         raise RunError(
             f"cannot write {error.filename or directory}: {error.strerror}", "check the directory"

@@ -58,7 +58,8 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
         if last.skips == step:
             return f"it failed at step {step}, which it was to skip"
         if rule.same_step == "stop" or not _has_begun(state, culprit, step):
-            return f"it failed twice at step {step}: {_both(reason, last)}"
+            # The reason of this time is said of the stage anyway.
+            return f"it failed twice at step {step}{_time_before(reason, last)}"
         skips = step
     if len(counted) >= rule.times:
         within = "" if rule.within_s is None else f" within {duration(rule.within_s)}"
@@ -103,9 +104,9 @@ def _has_begun(state: RunState, name: str, step: int) -> bool:
     return all(end.opened is not None and state.writer(end.stream).steps > step for end in read)
 
 
-def _both(reason: str, before: RestartDecided) -> str:
-    """Why a stage has failed twice at the same step."""
-    return reason + (" both times" if before.reason == reason else f"; the time before, it {before.reason}")
+def _time_before(reason: str, before: RestartDecided) -> str:
+    """Why a stage has failed the time before; "" where the reason was the same."""
+    return "" if before.reason == reason else f"; the time before, it {before.reason}"
 
 
 def skipped_steps(state: RunState) -> list[tuple[str, int, str]]:
@@ -114,7 +115,7 @@ def skipped_steps(state: RunState) -> list[tuple[str, int, str]]:
     for number, each in enumerate(state.restarts):
         before = next((one for one in reversed(state.restarts[:number]) if one.stage == each.stage), None)
         if each.skips is not None and before is not None:
-            reasons[each.stage, each.skips] = _both(each.reason, before)
+            reasons[each.stage, each.skips] = each.reason + (_time_before(each.reason, before) or " both times")
     return [
         (name, step, reasons.get((name, step), "in an earlier part of the run"))
         for name, steps in state.skipped.items()
