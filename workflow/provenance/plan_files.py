@@ -268,7 +268,7 @@ def files_of(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, FileRole]:
 
 def files_of_stages(examined: ExaminedPlan, loaded: Loaded) -> dict[str, dict[Path, FileRole]]:
     """Stage → those of `files_of` that are its own: neither of the pipeline as a whole, nor of its streams."""
-    found = {}
+    found: dict[str, dict[Path, FileRole]] = {}
     for data in examined.data["stages"]:
         name = data["name"]
         folder = {key: path for key, path in loaded.component_dirs.items() if key == data["component"]}
