@@ -248,7 +248,7 @@ def components_page() -> str:
                 unit = f" [{parameter.unit}]" if parameter.unit else ""
                 steer = " Can be changed while it runs." if key in component.steer else ""
                 lines.append(
-                    f"| `{key}` | {parameter.type}{unit} | {default} | {_cell(parameter.help)}{choices}{steer} |"
+                    f"| `{key}` | {_cell(parameter.type)}{unit} | {default} | {_cell(parameter.help)}{choices}{steer} |"
                 )
             lines.append("")
         for side, ports in (("Reads", component.reads), ("Writes", component.writes)):

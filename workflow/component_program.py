@@ -94,7 +94,7 @@ def make_parser(component: Component) -> argparse.ArgumentParser:
 
 
 def _add_parameter(parser: argparse.ArgumentParser, name: str, parameter: Parameter) -> None:
-    kind, _, length = parameter.type.rstrip("]").partition("[")
+    kind, _, lengths = parameter.type.rstrip("]").partition("[")
     about = [parameter.help, f"[{parameter.unit}]" if parameter.unit else ""]
     if parameter.required:
         about.append("(required)")
@@ -106,7 +106,7 @@ def _add_parameter(parser: argparse.ArgumentParser, name: str, parameter: Parame
         dest=name,
         type=_converter(kind, parameter),
         metavar="{" + ",".join(map(str, parameter.choices)) + "}" if parameter.choices else kind.upper(),
-        nargs=(int(length) if length else "*") if "[" in parameter.type else None,
+        nargs=(int(lengths) if lengths.isdigit() else "*") if "[" in parameter.type else None,
         help=" ".join(part for part in about if part).replace("%", "%%"),
     )
 

@@ -30,12 +30,9 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def grid_shape(size: list[int]) -> tuple[int, int, int]:
-    """`[L]` → (L, L, L); `[nz, ny, nx]` unchanged. Raises SystemExit for other lengths."""
-    if len(size) == 1:
-        return size[0], size[0], size[0]
-    if len(size) == 3:
-        return size[0], size[1], size[2]
-    raise SystemExit(f"gray_scott: size takes one number or three, [nz, ny, nx]; got {size}")
+    """`[L]` → (L, L, L); `[nz, ny, nx]` unchanged."""
+    planes, rows, columns = size if len(size) == 3 else size * 3
+    return planes, rows, columns
 
 
 def check_stable(args: SimpleNamespace, shape: tuple[int, int, int]) -> None:

@@ -85,8 +85,6 @@ def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace, name
 def main() -> None:
     """Read the stream, draw each step with `frames`, then draw the summary."""
     args = arguments(__file__)
-    if len(args.axes) not in (0, 2):
-        raise SystemExit(f"plot: axes takes two variables, [vertical, horizontal]; got {args.axes}")
     picture, frames = Path(args.picture), Path(args.frames_dir)
     for folder in (picture.parent, frames) if args.frames else (picture.parent,):
         folder.mkdir(parents=True, exist_ok=True)

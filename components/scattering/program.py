@@ -27,7 +27,6 @@ from workflow import stage
 from workflow.component_program import arguments
 
 AXES = {"line": ["q"], "slice": ["vertical", "horizontal"], "powder": ["q"], "grid": ["qx", "qy", "qz"]}
-OUTPUTS = tuple(AXES)
 MOST_POINTS = 50_000_000  # of the 3-D grid: finufft then needs about 8 GB on every rank
 Result = tuple[str, Any, dict[str, Any]]  # variable, its values, and shape and start of this rank's block of an array
 
@@ -49,10 +48,6 @@ class View:
 
 def check(args: SimpleNamespace) -> None:
     """Checks of the parameters that component.yaml cannot express. Raises SystemExit."""
-    unknown = [name for name in args.outputs if name not in OUTPUTS]
-    if unknown or not args.outputs:
-        got = ", ".join(args.outputs) or "none"
-        raise SystemExit(f"scattering: `outputs` takes one or more of {', '.join(OUTPUTS)}; got {got}")
     if list(args.line_from) == list(args.line_to):
         raise SystemExit(f"scattering: line_from and line_to are the same point, {args.line_from}")
 

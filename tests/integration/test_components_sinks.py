@@ -203,7 +203,6 @@ def test_plot_draws_the_summary_only_unless_asked(field: Path, tmp_path: Path) -
         (["--variable", "nothing"], "the stream has no nothing; it has cube, edges"),
         (["--variable", "line", "--x", "q"], "the stream has no q"),
         (["--variable", "word"], "word cannot be drawn"),
-        (["--axes", "y"], "axes takes two variables"),
     ],
 )
 def test_plot_refuses(field: Path, options: list[str], message: str, tmp_path: Path) -> None:

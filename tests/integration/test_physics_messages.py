@@ -75,10 +75,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], "scattering: the stream has no attribute `species`"),
         (["--species", "Cu"], "scattering: atom types 1 to 2 but 1 species: Cu"),
         (["--species", "Cu", "Xx"], "scattering: no form factor is tabulated for 'Xx'"),
-        (
-            ["--species", "Cu", "Ni", "--outputs", "spots"],
-            "scattering: `outputs` takes one or more of line, slice, powder, grid",
-        ),
         (["--species", "Cu", "Ni", "--q_max", "60"], "million q points, more than 50 million: lower `q_max`"),
         (["--species", "Cu", "Ni", "--line_to", "0", "0", "1"], "line_from and line_to are the same point"),
     ],

@@ -52,6 +52,13 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("run -Q p.yaml", "wf run: no option `-Q`", "`wf run --help`"),
         ("check p.yaml --via", "wf check: `--via` needs a value", "usage: wf check"),
         ("check p.yaml other.yaml", "wf check: got unexpected extra argument (other.yaml)", "usage: wf check"),
+        ("logs heat r-1", "wf logs: got unexpected extra argument (r-1)", "option: `wf logs heat --run r-1`"),
+        ("logs runs/r-1 heat", "wf logs: got unexpected extra argument (heat)", "`wf logs heat --run runs/r-1`"),
+        ("logs a b c", "wf logs: got unexpected extra arguments (b c)", "usage: wf logs"),
+        ("status --run r-1", "wf status: no option `--run`", "RUN is no option: `wf status r-1`"),
+        ("report --run=r-1 --json", "wf report: no option `--run`", "RUN is no option: `wf report r-1 --json`"),
+        ("compare --run a b", "wf compare: no option `--run`", "RUN_A is no option: `wf compare a b`"),
+        ("check --pipeline p.yaml", "wf check: no option `--pipeline`", "PIPELINE is no option: `wf check p.yaml`"),
         ("logs -n three", "wf logs: `--lines`: `three` is not a valid integer range", "usage: wf logs"),
         ("completion sh", "wf completion: SHELL: `sh` is not one of `bash`, `zsh`, `fish`", "{bash|zsh|fish}"),
         ("plan p.yaml --blocks 4", "wf plan: --blocks has no effect without --strategies", "`wf plan --help`"),
@@ -81,6 +88,12 @@ def test_all_mistakes_of_a_file_have_the_same_form(
         "    |                   ^^^\n"
         "  `via` belongs under `streams.NAME`\n"
     )
+
+
+def test_nothing_like_an_option_is_proposed_for_an_argument(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "did you mean" not in said_by("report --run r-1", monkeypatch, capsys)
 
 
 def test_the_version_has_a_short_option(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

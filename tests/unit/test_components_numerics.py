@@ -75,8 +75,6 @@ def test_the_noise_is_uniform_and_a_function_of_index_and_seed() -> None:
 def test_gray_scott_refuses_what_cannot_work() -> None:
     assert grid_shape([5]) == (5, 5, 5)
     assert grid_shape([1, 2, 3]) == (1, 2, 3)
-    with pytest.raises(SystemExit, match="size takes one number or three"):
-        grid_shape([1, 2])
     with pytest.raises(SystemExit, match=r"unstable(.|\n)*Use dt ≤ 1.67"):
         check_stable(SimpleNamespace(dt=2.0, Du=0.1, Dv=0.05), (8, 8, 8))
     check_stable(SimpleNamespace(dt=2.0, Du=0.1, Dv=0.05), (1, 8, 8))

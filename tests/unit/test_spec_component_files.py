@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from workflow.errors import SpecError, WfError
 from workflow.spec import shipped
 from workflow.spec.component_files import known_components, load_component, load_component_file, parameters_model
+from workflow.spec.validation_messages import validated
+from workflow.spec.yaml_tree.parse import parse_yaml
 
 HEAD = "component: odd\nkind: sink\nsummary: s\n"
 
@@ -48,6 +51,7 @@ def test_the_defaults_of_a_shipped_component_are_right(name: str) -> None:
         ("{type: integer, help: h}", 'unknown type "integer"'),
         ("{type: 'bool[2]', help: h}", 'unknown type "bool[2]"'),
         ("{type: 'int[0]', help: h}", 'unknown type "int[0]"'),
+        ("{type: 'int[1|]', help: h}", 'unknown type "int[1|]"'),
         ("{type: choice, help: h}", "choices are given for type choice, and only there"),
         ("{type: int, choices: [1, 2], help: h}", "choices are given for type choice, and only there"),
         ("{type: int, required: true, default: 1, help: h}", "a required parameter has no default"),
@@ -65,6 +69,22 @@ def test_a_name_that_is_not_the_folders(odd: Path) -> None:
 
 def test_a_program_that_is_not_there(odd: Path) -> None:
     assert problems_of(odd, "program: main.py\n") == ["4: program: there is no `main.py` beside it"]
+
+
+@pytest.mark.parametrize(
+    ("component", "given", "message"),
+    [
+        ("gray_scott", {"size": [32, 32]}, "size: expected 1 or 3 values, got 2"),
+        ("plot", {"axes": ["y"]}, "axes: expected 0 or 2 values, got 1"),
+        ("scattering", {"outputs": ["spots"]}, "outputs[0]: expected `line`, `slice`, `powder` or `grid`"),
+        ("scattering", {"outputs": []}, "outputs: expected 1 or 2 or 3 or 4 values, got 0"),
+    ],
+)
+def test_shipped_components_state_the_lengths_and_choices_of_their_lists(
+    component: str, given: dict[str, object], message: str
+) -> None:
+    _, problems = validated(parameters_model(load_component(component)), parse_yaml(json.dumps(given), "test"))
+    assert [str(problem).partition(', got "')[0].split(": ", 2)[2].split("\n")[0] for problem in problems] == [message]
 
 
 def test_parameters_may_have_any_name(odd: Path) -> None:

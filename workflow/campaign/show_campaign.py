@@ -64,8 +64,10 @@ def show_plan(
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
-    for line in packing_lines(packed, spec) if packed is not None else []:
+    for line in packing_lines(packed, spec, len(planned.refused)) if packed is not None else []:
         say(console, line, wrap=True)
+    if planned.refused:
+        say(console, f"{plural(len(planned.refused), 'trial')} cannot run: the errors say why")
     show_messages(messages, console)
 
 
@@ -309,10 +311,13 @@ def violation_text(each: TrialViolation, succeeded: int) -> str:
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
 
 
-def packing_lines(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
-    """What is left, a line or two on side by side or not, and one on time and cost."""
+def packing_lines(packed: PackedCampaign, spec: CampaignSpec, refused: int = 0) -> list[str]:
+    """What is left, a line or two on side by side or not, and one on time and cost.
+
+    `refused`: how many trials cannot run.
+    """
     if not packed.left:
-        return ["all of them are finished: nothing is left to run"]
+        return ["all of them are finished" + ("" if refused else ": nothing is left to run")]
     done = f"{packed.finished} of them {'is' if packed.finished == 1 else 'are'} finished; for the other {packed.left}:"
     return [*([done] if packed.finished else []), *_of_those_left(packed, spec)]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from workflow.errors import Problem
+from workflow.redaction import shown_line
+from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, shortened
 
 
@@ -24,7 +28,7 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command if context is not None else typed
     path = "wf" if verb is group else context.command_path if context is not None else typed_path
-    help_ = _too_early(error, typed, typed_path) if verb is group else ""
+    help_ = _too_early(error, typed, typed_path) if verb is group else _otherwise(error, verb, path, words)
     return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
 
 
@@ -45,6 +49,26 @@ def _too_early(error: click.ClickException, typed: click.Command, path: str) -> 
     return ""
 
 
+def _otherwise(error: click.ClickException, verb: click.Command, path: str, words: list[str]) -> str:
+    """The command where an option was meant as an argument, or a run as an option; empty for other mistakes."""
+    given = words[len(path.split()) - 1 :]
+    if isinstance(error, click.NoSuchOption) and (argument := _argument(error, verb)) is not None:
+        rest = [word.removeprefix(f"{error.option_name}=") for word in given if word != error.option_name]
+        return f"{_name(argument)} is no option: `{path} {shown_line(shlex.join(rest))}`"
+    if "--run" in _options(verb) and "unexpected extra argument" in error.format_message() and len(given) == 2:
+        run = next((word for word in given if is_path(word)), given[1])
+        other = given[run == given[0]]
+        return f"the run is an option: `{path} {shlex.join([other, '--run', run])}`"
+    return ""
+
+
+def _argument(error: click.NoSuchOption, verb: click.Command) -> click.Argument | None:
+    """The argument that has the name of an option which there is not: `--run` of `wf status RUN`."""
+    name = error.option_name.lstrip("-")
+    found = (each for each in verb.params if isinstance(each, click.Argument) and str(each.name).startswith(name))
+    return next(found, None) if error.option_name.startswith("--") else None
+
+
 def _options(verb: click.Command) -> list[str]:
     names = [name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)]
     return [*(name for name in names if name.startswith("-")), "--help"]
@@ -52,7 +76,7 @@ def _options(verb: click.Command) -> list[str]:
 
 def _message(error: click.ClickException, verb: click.Command) -> str:
     if isinstance(error, click.NoSuchOption):
-        near = did_you_mean(error.option_name, _options(verb))
+        near = did_you_mean(error.option_name, _options(verb)) if _argument(error, verb) is None else ""
         return f"no option `{shortened(error.option_name)}`" + (f"; {near}" if near else "")
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_name(error.param)} is missing"

@@ -294,7 +294,7 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
         return
     known = known_engines()
     if via not in known and via.lower() not in known:
-        hint = did_you_mean(via, known) or f"engines: {listing(known)}"
+        hint = did_you_mean(via, known) or f"engines: {listing(known)}; without `via` it is {DEFAULT_VIA}"
         checked.problems.append(
             problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)
         )
@@ -311,5 +311,5 @@ def _check_site(root: Node, base: Path, checked: Checked) -> None:
     else:
         known = known_configs("sites")
         message = f"there is no site `{shortened(name)}`"
-        hint = did_you_mean(name, known) or f"sites: {listing(known)}, or the path of a file"
+        hint = did_you_mean(name, [*known, AUTO_SITE]) or f"sites: {listing(known)}, or the path of a file"
     checked.problems.append(problem_at(root, ("site",), message, hint))

@@ -23,8 +23,10 @@ from workflow.spec.written_conditions import to_condition
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
 from workflow.spec.yaml_tree.parse import read_yaml
 
-_TYPE = re.compile(r"(int|float|string|bool|duration|size|condition|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
-_LISTABLE = ("int", "float", "string")
+_TYPE = re.compile(
+    r"(int|float|string|bool|duration|size|condition|choice|file|output)(?:\[([1-9][0-9]*|[0-9]+(\|[0-9]+)+)?\])?"
+)
+_LISTABLE = ("int", "float", "string", "choice")
 
 
 def check_parameters(
@@ -83,10 +85,11 @@ def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
     """(message, hint) for everything that is wrong with a parameter's declaration."""
     match = _TYPE.fullmatch(parameter.type)
     if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
-        kinds = "int, float, string, bool, duration, size, condition, choice, file, output, int[3], float[], string[]"
+        kinds = "int, float, string, bool, duration, size, condition, choice, file, output, "
+        kinds += "int[3], int[1|3], float[], string[], choice[]"
         hint = did_you_mean(parameter.type, kinds.split(", ")) or f"types: {kinds}"
         return [(f'unknown type "{parameter.type}"', hint)]
-    if (parameter.type == "choice") != bool(parameter.choices):
+    if (match[1] == "choice") != bool(parameter.choices):
         return [("choices are given for type choice, and only there", "add `choices: [a, b]`, or change the type")]
     if parameter.required and parameter.default is not None:
         return [("a required parameter has no default", "remove one of them")]
@@ -121,7 +124,7 @@ def complete_parameters(component: Component, given: Mapping[str, Any]) -> dict[
 
 
 def _annotation(parameter: Parameter) -> Any:
-    kind, _, length = parameter.type.rstrip("]").partition("[")
+    kind, _, lengths = parameter.type.rstrip("]").partition("[")
     limits: dict[str, Any] = {"ge": parameter.min, "le": parameter.max}
     if kind == "int":
         item: Any = Annotated[int, Field(**limits)]
@@ -141,10 +144,11 @@ def _annotation(parameter: Parameter) -> Any:
         item = bool if kind == "bool" else str
     if "[" not in parameter.type:
         return item
-    if not length:
+    if not lengths:
         return list[item]
-    in_schema = Field(json_schema_extra={"minItems": int(length), "maxItems": int(length)})
-    return Annotated[list[item], AfterValidator(partial(_exactly, int(length))), in_schema]
+    counts = [int(length) for length in lengths.split("|")]
+    in_schema = Field(json_schema_extra={"minItems": min(counts), "maxItems": max(counts)})
+    return Annotated[list[item], AfterValidator(partial(_exactly, counts)), in_schema]
 
 
 def _to_condition_text(given: Any) -> str:
@@ -167,9 +171,9 @@ def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
 
 
-def _exactly(count: int, values: list[Any]) -> list[Any]:
-    if len(values) != count:
-        raise ValueError(f"expected {count} values, got {len(values)}")
+def _exactly(counts: list[int], values: list[Any]) -> list[Any]:
+    if len(values) not in counts:
+        raise ValueError(f"expected {' or '.join(map(str, counts))} values, got {len(values)}")
     return values
 
 

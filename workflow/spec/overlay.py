@@ -265,6 +265,6 @@ def with_value(node: Node, path: KeyPath, value: Node) -> Node:
         return value
     key = str(path[0])
     if not isinstance(node.value, dict):
-        node = Node({}, value.place, value.place, value.layer)
-    below = node.child(key) or Node({}, value.place, value.place, value.layer)
+        node = Node({}, value.place, value.key or value.place, value.layer)
+    below = node.child(key) or Node({}, value.place, value.key or value.place, value.layer)
     return node.with_child(key, with_value(below, path[1:], value))

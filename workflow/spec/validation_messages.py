@@ -8,13 +8,15 @@ import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, SchemaError
 
 from workflow.errors import Problem
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.redaction import shown_line
+from workflow.spec.suggest import did_you_mean, listing, nearest_name
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
+from workflow.spec.yaml_tree.parse import plain_scalar
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -135,7 +137,7 @@ def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, boo
     wanted = list(dict.fromkeys(_expected(each.detail) or "" for each in errors))
     if "text" in wanted and "a number" in wanted:
         wanted = [_SCALAR]
-    return f"expected {' or '.join(wanted)}, got {shown(value)}", _retype(wanted, value, errors, model, path), False
+    return f"expected {' or '.join(wanted)}, got {shown(value)}", _retype(wanted, value, model, path), False
 
 
 def _expected(detail: ErrorDetails) -> str | None:
@@ -149,7 +151,7 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "value_error":
         message, _, hint = str(context["error"]).partition("; ")
-        return message, hint or _example(model, path)
+        return message, _near_choice(message, value) or hint or _example(model, path)
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
         limit = context[key]
@@ -182,14 +184,29 @@ def _where_to_go(model: Model, path: KeyPath) -> str:
         return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}"
     if key in keys_of(model):
         return f"`{key}` belongs to the top of the file"
+    meant = {word: written for written, word in _choices(here)} if here else {}
+    if (word := nearest_name(key, meant, cutoff=0.8)) is not None:
+        return f"did you mean `{meant[word]}`? known here: {listing(known, 20)}"
     return f"known here: {listing(known, 20)}"
 
 
-def _retype(wanted: list[str], value: Any, errors: list[_Error], model: Model, path: KeyPath) -> str:
-    if errors[0].detail["type"] == "literal_error" and isinstance(value, str):
-        near = did_you_mean(value, re.findall(r"`([^`]*)`", wanted[0]))
-        if near:
-            return near
+def _choices(model: Model) -> Iterator[tuple[str, str]]:
+    """Words that are values here, not keys, and how they are written: `on_failure: {do: restart}`."""
+    for name, info in reversed(keys_of(model).items()):  # the first of several counts
+        inner = _unwrapped(info.annotation)
+        if _is_model(inner):
+            yield from ((f"{name}: {{{written}}}", word) for written, word in _choices(inner))
+        elif get_origin(inner) is Literal:
+            yield from ((f"{name}: {word}", word) for word in get_args(inner) if isinstance(word, str))
+
+
+def _retype(wanted: list[str], value: Any, model: Model, path: KeyPath) -> str:
+    if near := _near_choice(f"expected {wanted[0]}", value):
+        return near
+    if choice := _only_choice(model, path):
+        return f"write `{path[-1]}: {choice}` ({_about(model, path)})"
+    if wanted == ["a list"] and (words := _list_of(model, path, value)):
+        return f"write `{path[-1]}: {flow_text(words)}`"
     if wanted == ["true or false"] and isinstance(value, str):
         return "write `true` or `false`, without quotes"
     if isinstance(value, str) and any(word in wanted for word in ("a number", "a whole number")) and _is_number(value):
@@ -198,7 +215,40 @@ def _retype(wanted: list[str], value: Any, errors: list[_Error], model: Model, p
         return f'put it into quotes: `"{str(value).lower() if isinstance(value, bool) else value}"`'
     if _SCALAR in wanted:
         return _about(model, path)  # where text does, the keys of another form would mislead
-    return _example(model, path)
+    return _example(model, path, value)
+
+
+def _near_choice(message: str, value: Any) -> str:
+    """The choice that was probably meant; `message`: expected `a` or `b`."""
+    if not isinstance(value, str) or not message.startswith("expected `"):
+        return ""
+    return did_you_mean(value, re.findall(r"`([^`]*)`", message))
+
+
+def _list_of(model: Model, path: KeyPath, value: Any) -> list[Any]:
+    """The list that `value` alone may be meant as: the words of a command line, without their quotes; empty: none."""
+    if not isinstance(value, str | int | float):
+        return []
+    # A placeholder is part of a word.
+    words = re.findall(r"(?:\$\{\{.*?\}\}|'[^']*'|\"[^\"]*\"|\S)+", shown_line(value)) if isinstance(value, str) else []
+    found = [word.strip("'\"") for word in words] or [value]
+    annotation, field = _at(model, path)
+    try:
+        TypeAdapter(annotation).validate_json(json.dumps(found), strict=True)
+    except ValidationError:
+        return []
+    return [] if field is None or field.metadata else found  # it may have a length of its own
+
+
+def flow_text(value: Any) -> str:
+    """A value in one line, with as few quotes as YAML allows."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(flow_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{flow_text(key)}: {flow_text(each)}' for key, each in value.items())}}}"
+    is_plain = isinstance(value, str) and re.fullmatch(r"-{0,2}[\w./][\w./=+ -]*", value)
+    # Without quotes 1.10 were another text.
+    return value if is_plain and str(plain_scalar(value)) == value else json.dumps(value, ensure_ascii=False)
 
 
 def _is_number(text: str) -> bool:
@@ -210,19 +260,36 @@ def _about(model: Model, path: KeyPath) -> str:
     return field.description or "" if field else ""
 
 
-def _example(model: Model, path: KeyPath) -> str:
-    """What the key is for, and its default as an example of what to write."""
-    field = field_at(model, path)
-    about = _about(model, path)
-    here = model_at(model, path)
-    if here is not None:
-        return f"keys here: {listing(keys_of(here), 20)}"
+def _mapping_of(model: Model, value: Any) -> dict[str, Any] | None:
+    """The mapping that `value` alone may be meant as: `{limit: 2}` for 2."""
+    if not isinstance(value, str | int | float):
+        return None
+    # The word of a key is no value of another one: `compression: {V: blosc}`.
+    word: list[dict[str, Any]] = [{str(value): {}}] if value in keys_of(model) else []
+    for form in word or [{key: value} for key in keys_of(model)]:
+        try:
+            model.model_validate_json(json.dumps(form), strict=True)
+        except ValidationError:
+            continue
+        return form
+    return None
+
+
+def _example(model: Model, path: KeyPath, given: Any = None) -> str:
+    """What the key is for, and an example of what to write: made from what was `given`, or the default."""
+    field, about, here = field_at(model, path), _about(model, path), model_at(model, path)
     value = (field.examples or [field.default])[0] if field is not None else None
-    if value is None or value == "" or not isinstance(value, str | int | float | list):
-        return about
-    name = next(part for part in reversed(path) if isinstance(part, str))
-    example = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{about + '; ' if about else ''}for example `{name}: {example}`"
+    own = next((part for part in reversed(path) if isinstance(part, str)), "")
+    # An example with names is one of the whole key, also for what is wrong with an entry.
+    ends = (end for end in range(1, len(path) + 1) if field_at(model, path[:end]) is field)
+    key = path[next(ends) - 1] if isinstance(value, dict) else own
+    if here is not None and (short := _mapping_of(here, given)):
+        key, value = path[-1], short
+    fits = isinstance(value, str | int | float | list | dict) and value not in ("", {}, [])
+    where = f"{key}: " if isinstance(key, str) else "- "
+    example = f"for example `{where}{value if isinstance(value, str) else flow_text(value)}`" if fits else ""
+    parts = [about, example] if here is None else [example, f"keys here: {listing(keys_of(here), 20)}"]
+    return "; ".join(filter(None, parts))
 
 
 def _only_choice(model: Model, path: KeyPath) -> str:
@@ -238,12 +305,18 @@ def to_name(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as the user wrote it, cut to one line."""
+    """A value as the user wrote it, cut to one line, without what may be a secret."""
     if value is None:
         return "nothing"
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    text = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    text = (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f'"{shown_line(value)}"'
+        if isinstance(value, str)
+        else str(value)
+    )
     return text if len(text) <= 60 else text[:57] + "…" + text[-1]
 
 

@@ -19,6 +19,10 @@ from workflow.spec.models.units import Duration, Share, Spec
 
 SCALE = "scale"
 SCALES = "scales"
+PROFILE = "profile"
+"""The key of a campaign that names a profile of the pipeline, rather than one of its keys."""
+SITE = "site."
+"""Begins the keys of a campaign that are keys of the site file."""
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
 Label = Annotated[str, Field(min_length=1, max_length=30, pattern=r"^[^.=\s][^.=]*$")]
@@ -131,21 +135,23 @@ class CampaignSpec(Spec):
     set_: dict[str, Any] = Field({}, alias="set", description=f"of all trials: {_SETTINGS}")
     matrix: dict[str, Values] = Field(
         {},
-        examples=[[1, 2, 4]],
+        examples=[{"stages.NAME.ranks": [1, 2, 4]}],
         description="key of the pipeline → its values; every combination is a trial. `site.KEY` is a key of the site "
         "file, `profile` names a profile of the pipeline",
     )
     zip_: dict[str, Values] = Field(
         {},
         alias="zip",
-        examples=[[1, 2, 4]],
+        examples=[{"stages.NAME.ranks": [1, 2], "stages.NAME.with.size": [64, 80]}],
         description="keys that change together: their first values, then their second, …; combined with the matrix",
     )
     include: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
-        [], description=f"one more trial each: {_SETTINGS}"
+        [], examples=[[{"stages.NAME.ranks": 8}]], description=f"one more trial each: {_SETTINGS}"
     )
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
-        [], description="trials to leave out: for each entry, those that have all its values"
+        [],
+        examples=[[{"stages.NAME.ranks": 8}]],
+        description="trials to leave out: for each entry, those that have all its values",
     )
     scales: dict[Name, dict[str, Any]] = Field(
         {},
@@ -204,7 +210,9 @@ class CampaignSpec(Spec):
         "and grows with them, or the component has its sizes per rank; strong otherwise)",
     )
     comparisons: list[ComparisonRequest] = Field(
-        [], description="what the report decides: faster, slower, the same, or undecided"
+        [],
+        examples=[[{"vary": "stages.NAME.ranks"}]],
+        description="what the report decides: faster, slower, the same, or undecided",
     )
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
+from workflow.spec.load import load_pipeline
+from workflow.spec.overlay import Setting
 from workflow.spec.plain_secrets import not_secrets, secret_problems
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing
@@ -88,6 +90,8 @@ def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:
     spec, problems = validated(CampaignSpec, root)
     if spec is not None:
         problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
+        if unvaried := list(_unvaried(spec, root)):
+            problems += _misspelled(spec, root) or unvaried
     return spec, problems
 
 
@@ -158,13 +162,9 @@ def varied_keys(spec: CampaignSpec) -> list[str]:
 
 
 def _comparisons(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
-    known = varied_keys(spec)
     for index, request in enumerate(spec.comparisons):
-        if request.vary not in known:
-            hint = did_you_mean(request.vary, known) or f"keys that vary here: {listing(known)}"
-            message = f"`{request.vary}` does not vary in this campaign"
-            yield problem_at(root, ("comparisons", index, "vary"), message, hint)
-        elif request.against is not None and not has_value(values := values_of(spec, request.vary), request.against):
+        values = values_of(spec, request.vary)
+        if request.against is not None and values and not has_value(values, request.against):
             hint = f"values of {request.vary}: {', '.join(shown(value) for value in values)}"
             message = f"no trial has {request.vary} = {shown(request.against)}"
             yield problem_at(root, ("comparisons", index, "against"), message, hint)
@@ -230,18 +230,43 @@ def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
     for index in _given_before(rows):
         message = f"{', '.join(map(shown, rows[index]))} are together twice"
         yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
+
+
+def _unvaried(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
+    """Where a key is named that does not vary."""
     known = varied_keys(spec)
-    for key in spec.labels:
+    named: list[tuple[KeyPath, str]] = [
+        *((("comparisons", index, "vary"), each.vary) for index, each in enumerate(spec.comparisons)),
+        *((("labels", key), key) for key in spec.labels),
+        *((("exclude", index, key), key) for index, point in enumerate(spec.exclude) for key in point),
+    ]
+    for path, key in named:
         if key not in known:
             hint = did_you_mean(key, known) or f"keys that vary here: {listing(known)}"
             message = f"`{key}` does not vary in this campaign"
-            yield problem_at(root, ("labels", key), message, hint, at_key=True)
-    for index, point in enumerate(spec.exclude):
-        for key in point:
-            if key not in known:
-                hint = did_you_mean(key, known) or f"keys that vary here: {listing(known)}"
-                message = f"`{key}` does not vary in this campaign"
-                yield problem_at(root, ("exclude", index, key), message, hint, at_key=True)
+            yield problem_at(root, path, message, hint, at_key=path[-1] == key)
+
+
+def _misspelled(spec: CampaignSpec, root: Node) -> list[Problem]:
+    """Keys that vary but that the pipeline does not have: what names them as they should be is not the mistake."""
+    if PROFILE in varied_keys(spec):
+        return []  # a profile may have them
+    always, matrix, zip_, include = (
+        root.child(name) or Node({}, root.place) for name in ("set", "matrix", "zip", "include")
+    )
+    points = [
+        *always.mapping().items(),
+        *(item for point in include.children.values() for item in point.mapping().items()),
+    ]
+    for key, values in (*matrix.mapping().items(), *zip_.mapping().items()):
+        points.append((key, values.children[0]._replace(key=values.key)))
+    settings = [Setting(key, node) for key, node in points if not key.startswith(SITE)]
+    try:
+        load_pipeline(Path(root.place.source).parent / spec.pipeline, profiles=spec.profiles, settings=settings)
+    except SpecError as error:
+        keys = {each.value.key for each in settings}
+        return [each for each in error.problems if each[:3] in keys]
+    return []
 
 
 def _value(root: Node, *path: str) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
 from workflow.formatting import plural
@@ -16,10 +16,6 @@ from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 
-PROFILE = "profile"
-"""The key of a campaign that names a profile of the pipeline, rather than one of its keys."""
-SITE = "site."
-"""Begins the keys of a campaign that are keys of the site file."""
 MAX_TRIALS = 100_000
 
 Point = dict[str, Node]

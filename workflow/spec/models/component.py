@@ -18,7 +18,7 @@ class Parameter(Spec):
 
     `type` is `int`, `float`, `string`, `bool`, `duration`, `size`, `condition` (`> 0.9`), `choice`, `file` (read;
     relative to the pipeline file; must exist), `output` (written; relative to the run directory), or a list of
-    one of the first three: `int[3]` (exactly three) or `float[]` (any number).
+    `int`, `float`, `string` or `choice`: `int[3]` (exactly three), `int[1|3]` (one or three), `float[]` (any number).
     """
 
     type: str

@@ -151,7 +151,11 @@ class OutputPolicy(Spec):
         description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
         "adds receives the steps in memory and writes the files",
     )
-    compression: Compression = Field({}, description="operators, per variable of what is written")
+    compression: Compression = Field(
+        {},
+        examples=[{"*": {"blosc": {"codec": "zstd"}}}],
+        description="operators, per variable of what is written",
+    )
     files: Literal["one", "each_step"] = Field(
         "one", description="for BP files: all steps in one output, or an output for each step"
     )
@@ -215,12 +219,17 @@ class StageSpec(Spec):
         description="a component that comes with wf (`wf components` lists them), or the folder of your own one: "
         "`./mine`",
     )
-    command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
+    command: list[Scalar] | None = Field(
+        None,
+        examples=[["python", "${{ pipeline.dir }}/analysis.py"]],
+        description="any program and its arguments; it is started unchanged",
+    )
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     members: EnsembleOrShort | None = Field(
         None,
+        examples=[4],
         description="the stage several times, as the members of an ensemble: a number, a list of the values of each, "
         "or `{matrix: {NAME: [VALUE, …]}}`; `${{ member.index }}` and `${{ member.NAME }}` stand for them",
     )
@@ -232,14 +241,16 @@ class StageSpec(Spec):
     output: OutputPolicy = Field(
         default_factory=lambda: OutputPolicy(), description="policies of the files that the stage writes"
     )
-    writes: dict[Name, ProgramPort] = Field({}, description="ios that the command writes")
-    reads: dict[Name, ProgramPort] = Field({}, description="ios that the command reads")
+    writes: dict[Name, ProgramPort] = Field({}, examples=[{"field": {}}], description="ios that the command writes")
+    reads: dict[Name, ProgramPort] = Field({}, examples=[{"field": {}}], description="ios that the command reads")
     files: dict[str, str] = Field(
         {},
+        examples=[{"input.txt": "input.txt"}],
         description="files to put into the stage's directory: name there → file here, placeholders filled",
     )
     env: dict[str, EnvValue] = Field(
         {},
+        examples=[{"OMP_NUM_THREADS": 4}],
         description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
     )
     memory: MemoryOrBool = Field(
@@ -270,6 +281,7 @@ class StageSpec(Spec):
 
     steer: dict[Name, SteeredValue] = Field(
         {},
+        examples=[{"feed": {}}],
         description="values that can be changed while the stage runs, by name: `wf set RUN stages.STAGE.steer.NAME=…`; "
         "of a component those that its component.yaml names can, and need not stand here",
     )
@@ -384,6 +396,7 @@ class Tap(Spec):
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     env: dict[str, EnvValue] = Field(
         {},
+        examples=[{"OMP_NUM_THREADS": 4}],
         description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
     )
     memory: MemoryOrBool = Field(default_factory=lambda: Memory(), description="memory policy of its processes")
@@ -459,6 +472,7 @@ class StreamSpec(Spec):
     )
     tap: dict[Name, Tap] = Field(
         {},
+        examples=[{"picture": {"component": "plot"}}],
         description="additional readers, which do not slow down the others (unless `queue: {when_full: block}` is "
         "set for one)",
     )
