@@ -13,7 +13,7 @@ from workflow.report.build.make_report import make_report
 from workflow.report.build.met_expectations import figures_of
 from workflow.report.build.step_times import times_of_end, times_of_stage
 from workflow.report.read.stage_metrics import join_attempts
-from workflow.report.report_model import Report, StepTimes
+from workflow.report.report_model import ReaderPart, Report, StepTimes, StreamPart
 from workflow.report.show.report_tables import spread_table
 
 
@@ -106,6 +106,24 @@ def test_the_table_of_the_page(tmp_path: Path) -> None:
         ["two", "whole; ranks: computing", "8.50 s", "8.95 s", "9.00 s", "1.00 (rank 0)"],
         ["two", "loading atoms", "3.50 s", "3.95 s", "4.00 s", "1.25 (rank 1)"],
     ]
+
+
+def test_copies_to_and_from_a_device_are_timed_at_each_end(tmp_path: Path) -> None:
+    def end(side: str, times: list[float], slowest: float) -> list[Record]:
+        ranks = compared((1.0, 1.0, 0), (1.0, 1.0, 0))
+        ranks["ranks"]["device_s"] = {"median": 1.0, "slowest": slowest, "rank": 3}
+        steps = [step("atoms", side, index, index, device_s=time) for index, time in enumerate(times)]
+        return [opened("atoms", side), *steps, {**closed("atoms", side, len(times), 9), **ranks}]
+
+    two = [opened("atoms", "read"), step("atoms", "read", 0, 0, io_s=1.0), closed("atoms", "read", 1, 9)]
+    lines = {"md": end("write", [0.5, 1.5], 2.0), "one": end("read", [0.25, 0.5, 0.75], 3.0), "two": two}
+    report = make_report(records_of(tmp_path, fan(), lines))
+    stream = report.stream("atoms")
+    ends: list[StreamPart | ReaderPart] = [stream, *stream.readers]
+    assert [(each.device_s, each.device_times) for each in ends] == [
+        (2.0, StepTimes(p50=1.0, p95=1.45, max=1.5)), (1.5, StepTimes(p50=0.5, p95=0.725, max=0.75)), (None, None),
+    ]  # fmt: skip
+    assert [each.device_ranks and each.device_ranks.imbalance for each in ends] == [2.0, 3.0, None]
 
 
 def test_ranks_that_were_not_compared_have_no_imbalance(tmp_path: Path) -> None:

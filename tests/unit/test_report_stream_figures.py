@@ -20,7 +20,7 @@ from tests.support.fan_run import (
     written,
 )
 from tests.support.sample_run import START, make_end
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import MemberPlan, Plan
 from workflow.report.build.make_report import make_report
 from workflow.report.report_model import StreamPart
 from workflow.report.show.run_in_words import compression_lines
@@ -252,3 +252,45 @@ def test_what_was_read_counts_as_written_while_the_run_goes_on(tmp_path: Path) -
     verdict = event("run_finished", 9, state="failed", exit_code=1, reason="x", stage="one")
     over = make_report(records_of(tmp_path, fan(), {"md": md, "one": one}, [verdict])).stream("atoms")
     assert (over.steps, over.readers[0].steps) == (2, 3), "of a run that is over that is a fault, which is shown"
+
+
+@pytest.mark.parametrize(("read", "steps"), [([], 1), ([2, 3], 2)])
+def test_what_was_read_of_a_run_that_goes_on_was_written(tmp_path: Path, read: list[float], steps: int) -> None:
+    """The records of the writer were read before those of its readers."""
+    lines = {"md": written([2]), "one": taken(read)}
+    assert make_report(records_of(tmp_path, fan(), lines)).stream("atoms").steps == steps
+    over = [event("run_finished", 9, state="succeeded", exit_code=0, reason="", stage="")]
+    assert make_report(records_of(tmp_path / "over", fan(), lines, over)).stream("atoms").steps == 1
+
+
+def test_of_a_stream_without_a_step_none_was_written(tmp_path: Path) -> None:
+    opens = [event("stream_opened", 1, stream="atoms", stage="md", side="write")]
+    plan = foreign(fan(), md=1, one=1, two=1)
+    assert make_report(records_of(tmp_path, plan, {}, opens)).stream("atoms").steps == 0
+
+
+@pytest.mark.parametrize(("added", "passed_on"), [("spool", True), (None, False)])
+def test_what_a_spool_writes_is_passed_on(tmp_path: Path, added: str | None, passed_on: bool) -> None:
+    plan = fan()
+    stages = [stage.model_copy(update={"added": added}) if stage.name == "md" else stage for stage in plan.stages]
+    streams = [plan.streams[0], plan.streams[1].model_copy(update={"readers": []})]
+    report = make_report(records_of(tmp_path, plan.model_copy(update={"stages": stages, "streams": streams}), {}))
+    assert [stream.passed_on for stream in report.streams] == [passed_on, passed_on]
+
+
+def test_a_stage_has_the_member_that_it_is_and_the_steps_that_it_skips(tmp_path: Path) -> None:
+    plan = fan()
+    one = plan.stage("one")
+    end = one.ends[0].model_copy(update={"first_step": 2})
+    member = MemberPlan(ensemble="all", index=1, values={"n": 3}, stands_in_for="two")
+    one = one.model_copy(update={"ends": [end], "member": member})
+    stages = [one if stage.name == "one" else stage for stage in plan.stages]
+    again = [event("stages_restarted", 2, stages=["one"], attempt=1, first_step=2, skipped={"one": [1]})]
+    report = make_report(records_of(tmp_path, plan.model_copy(update={"stages": stages}), {}, again))
+
+    def of(name: str) -> tuple[str, str, dict[str, Any], int | None, list[int]]:
+        stage = report.stage(name)
+        return stage.ensemble, stage.stands_in_for, stage.values, stage.first_step, stage.skipped
+
+    assert of("one") == ("all", "two", {"n": 3}, 2, [1])
+    assert of("md") == ("", "", {}, 0, [])

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import FOLLOW, FROM_FILE, Plan
 from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
@@ -25,7 +25,10 @@ from workflow.run.state.events import (
     SchedulerSaid,
     StageCut,
     StageExited,
+    StagesRestarted,
     StageStarted,
+    StageSteered,
+    StageSuspended,
     StageWorked,
     StopPlanned,
     StrangeReader,
@@ -42,8 +45,10 @@ from workflow.run.state.events import (
     Trouble,
 )
 from workflow.run.state.lifecycle_events import (
+    RestartDecided,
     RunFinished,
     StageFailed,
+    StageIgnored,
     StageOpen,
     StageSilent,
     StageStopped,
@@ -418,6 +423,59 @@ def test_a_request_is_the_reason_of_a_stop_unless_the_run_stops_already(
     assert (state.run, state.interrupted, state.cancelled) == ("run-1", "`wf cancel` (me on here)", cancelled)
     late = chained(STOP, asked)
     assert (late.interrupted, late.cancelled) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("job", "signal", "cancelled"),
+    [("", "SIGINT", True), ("", "SIGTERM", True), ("7", "SIGINT", True), ("7", "SIGTERM", False)],
+)
+def test_who_ends_what_is_attached_has_seen_enough_but_a_batch_job_is_in_a_hurry(
+    job: str, signal: str, cancelled: bool
+) -> None:
+    plan = chain("sst")
+    follow = plan.stages[-1].model_copy(update={"component": FOLLOW})
+    attached = initial_state(plan.model_copy(update={"stages": [*plan.stages[:-1], follow]}))
+    given = AllocationReceived(1, "slurm" if job else "local", job, 1)
+    assert fold(attached, [given, Interrupted(2, signal)]).cancelled is cancelled
+    assert apply(attached, Interrupted(2, "SIGTERM")).cancelled is True, "before it is known what it has"
+    assert apply(attached, Requested(2, "stop", "me on here")).interrupted == "`wf detach` (me on here)"
+    assert chained(Interrupted(2, signal)).cancelled is False
+
+
+def test_a_stage_is_suspended_until_it_goes_on() -> None:
+    seen = chained(StageStarted(1, "md", 9), StageSuspended(5, "md", suspended=True))
+    assert (seen.stages["md"].suspended, seen.stages["saxs"].suspended) == (5, None)
+    assert apply(seen, StageSuspended(7, "md", suspended=False)).stages["md"].suspended is None
+
+
+def test_new_values_add_up_and_those_of_the_file_are_no_news() -> None:
+    def steered(stage: str, by: str = "me on here", **new: float) -> StageSteered:
+        return StageSteered(3, "1", stage, 4, {}, dict(new), by)
+
+    changed = chained(steered("md", a=1), steered("saxs", a=2), steered("md", b=3), steered("md", FROM_FILE, b=4))
+    assert changed.steered == {"md": {"a": 1, "b": 3}, "saxs": {"a": 2}}
+    assert chained(steered("other", a=1), steered("other", FROM_FILE, a=1)).steered == {}
+
+
+def test_only_readers_of_a_stage_that_begins_anew_are_not_awaited() -> None:
+    """keep reads what saxs writes; saxs goes on, or begins without keep."""
+    alone = chained(StagesRestarted(3, ["keep"], 1, 0))
+    assert not any(end.not_awaited for end in alone.ends.values())
+    without = chained(StagesRestarted(3, ["md", "saxs"], 1, 0))
+    assert [key for key, end in without.ends.items() if end.not_awaited] == [("pattern", "keep", "read")]
+    files = fold(initial_state(chain("after")), [*BEGIN, StagesRestarted(3, ["md", "saxs"], 1, 0)])
+    assert not any(end.not_awaited for end in files.ends.values()), "a file waits for nobody"
+
+
+def test_a_restart_goes_on_without_a_stage_that_is_ignored() -> None:
+    decided = RestartDecided(3, "saxs", ["md", "saxs"], "why", 5, 4.0, skips=5)
+    left = chained(decided, StageIgnored(4, "md")).restarting
+    assert left == (replace(decided, stages=["saxs"]),), "what failed at the step skips it all the same"
+    assert chained(decided, StageIgnored(4, "saxs")).restarting == (replace(decided, stages=["md"], skips=None),)
+    assert chained(decided, StageIgnored(4, "keep")).restarting == (decided,)
+    assert chained(decided, StageIgnored(4, "saxs"), StageIgnored(4, "md")).restarting == ()
+    again = replace(decided, t=6)
+    assert chained(decided, again).restarting == (again,)
 
 
 def test_after_the_verdict_only_lost_records_count() -> None:

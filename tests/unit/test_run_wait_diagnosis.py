@@ -128,6 +128,20 @@ def test_a_reader_whose_writer_is_stopped_may_wait_for_the_data_of_its_step() ->
     assert amid_a_step(stopped, StageExited(4, "md", None, 9))[0] == "saxs", "nothing comes from one that has ended"
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*opened(("atoms", "saxs"))],
+        [*opened(), StreamClosed(5, "atoms", "saxs", "read", 3, True)],
+        [*opened(), StageExited(5, "saxs", 0, None)],
+    ],
+    ids=["not open yet", "closed", "ended"],
+)
+def test_who_reads_no_step_waits_for_no_data_of_a_writer_that_is_stopped(events: list[Event]) -> None:
+    seen = moment(*events, at(3, "atoms", "md", 3), StageSuspended(6, "md", suspended=True))
+    assert not any("data" in wait.text for name in STAGES for wait in waits_of(seen, name))
+
+
 def test_analysis_that_writes_seldom_waits_for_its_input() -> None:
     state = moment(
         *opened(), at(5, "atoms", "md", 40), at(4, "pattern", "saxs", 4), at(4.5, "pattern", "keep", 4),
