@@ -205,6 +205,11 @@ def test_trials_of_a_campaign_are_of_the_engine_that_they_name(plan_of: Planner)
     assert engine(trial(transport="auto")) == engine(trial(step_size="1 MB")) == "SHM", "as in a run of the file"
 
 
+def test_auto_in_the_file_is_used_where_shared_memory_is_asked_for(plan_of: Planner) -> None:
+    advice = plan_of(CHAIN.replace("to: count}", "to: count, transport: auto}"), via="shm").advice
+    assert not [line for line in advice if "not used" in line]
+
+
 def test_it_can_be_asked_for_by_its_transport(plan_of: Planner) -> None:
     asked = plan_of(CHAIN.replace("to: count}", "to: count, transport: shm}"))
     assert engine(asked) == "SHM" and reason(asked).startswith("requested (")
