@@ -181,6 +181,7 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
     assert result.stderr.splitlines()[1:] == [
         "error: stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
         "    [red]ValueError[/red]: A", f"  {run_dir}/report.html",
+        f"  next: `wf logs saxs --run {run_dir}` shows what it printed",
     ]  # fmt: skip
 
 
@@ -195,11 +196,12 @@ def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.Cap
     run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", reason), metrics)
     log = run_dir / "stages/saxs/stderr.log"
     log.write_text("something else\nStageError: plot needs `pwer`; the stream has power\n")
+    after = f"  next: `wf logs saxs --run {run_dir}` shows what it printed"
     assert end_of(run_dir, capsys) == [
-        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
+        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else", after
     ]  # fmt: skip
     log.write_text("plot needs `pwer`; the stream has power\n")
-    assert end_of(run_dir, capsys) == [f"error: {reason}"]
+    assert end_of(run_dir, capsys) == [f"error: {reason}", after]
 
 
 @pytest.mark.parametrize(

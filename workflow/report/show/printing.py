@@ -66,7 +66,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
         say(console, line, "dim", wrap=True)
     _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
-    _show_resume(report, console, run_dir)
+    _show_next(report, console, run_dir)
 
 
 def show_status(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
@@ -91,7 +91,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
     _show_streams(console, folded, "status")
     draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), console)
-    _show_resume(report, console, run_dir)
+    _show_next(report, console, run_dir)
 
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
@@ -107,17 +107,17 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     show_messages(to_notes(program_notes(report.stages)), console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")
-    _show_resume(report, console, run_dir)
+    _show_next(report, console, run_dir)
 
 
-def _show_resume(report: Report, console: Console | PlainOutput, run_dir: Path | None) -> None:
-    """How to go on with a run that can go on. `run_dir`: None where only its name is known."""
-    from workflow.report.show.run_in_words import resume_text
+def _show_next(report: Report, console: Console | PlainOutput, run_dir: Path | None) -> None:
+    """What to type after a run that has failed. `run_dir`: None where only its name is known."""
+    from workflow.report.show.run_in_words import next_line
     from workflow.run.records.find_runs import typed_name
 
-    if report.run.resumable:
-        name = shlex.quote(report.run.directory) if run_dir is None else typed_name(run_dir)
-        say(console, f"  next: {resume_text(report.run, name)}")
+    name = shlex.quote(report.run.directory) if run_dir is None else typed_name(run_dir)
+    if line := next_line(report.run, name):
+        say(console, f"  {line}")
 
 
 def _colour(report: Report) -> str:

@@ -321,9 +321,8 @@ def _next(report: Report, records: Records, has_data: bool) -> str:
             look = f", `wf look {name}` draws the data" if has_data else ""
             return f"next: `wf report {name}` has all figures{look}{faster}"
         case "failed" if run.cause not in FROM_OUTSIDE:
-            logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
             anew = f"correct the error and start a new run: `wf run {pipeline}`"
-            return f"next: {logs} shows what it printed; {resume_text(run, name) if run.resumable else anew}"
+            return f"next: {logs_text(run, name)}; {resume_text(run, name) if run.resumable else anew}"
     return f"next: {resume_text(run, name)}" if run.resumable else f"next: `wf run {pipeline}` starts a new run"
 
 
@@ -335,6 +334,18 @@ ON_WAITS = "When it hangs or fails"
 def page(title: str) -> str:
     """A page of the documentation, by its title."""
     return f'"{title}" in the documentation of wf'
+
+
+def next_line(run: RunPart, name: str) -> str:
+    """What to type after a run that has failed, or has been interrupted; empty after others."""
+    if run.resumable:
+        return f"next: {resume_text(run, name)}"
+    return f"next: {logs_text(run, name)}" if run.state == "failed" and run.cause not in FROM_OUTSIDE else ""
+
+
+def logs_text(run: RunPart, name: str) -> str:
+    """What shows the output of the stage that failed."""
+    return f"`wf logs {f'{shlex.quote(run.stage)} ' if run.stage else ''}--run {name}` shows what it printed"
 
 
 def resume_text(run: RunPart, name: str) -> str:
