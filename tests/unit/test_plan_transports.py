@@ -105,7 +105,9 @@ def test_a_preset_that_needs_an_rdma_network_is_refused_by_its_own_key(plan_of: 
 
 
 def test_one_of_several_readers_on_another_node_is_enough(plan_of: Planner) -> None:
-    assert plan_of(NEAR_AND_FAR, site=site(ALL, FOUR_NODES)).stream("positions").transport == "tcp"
+    plan = plan_of(NEAR_AND_FAR, site=site(ALL, FOUR_NODES))
+    assert plan.stream("positions").transport == "tcp"
+    assert "shm" not in plan.reasons["streams.positions.transport"], "that several nodes share no memory is no news"
 
 
 @pytest.mark.parametrize(("via", "transport"), [("sst-tcp", "tcp"), ("sst-rdma", "rdma"), ("sst-ucx", "ucx")])

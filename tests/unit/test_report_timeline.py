@@ -73,9 +73,9 @@ def test_a_part_of_no_time_is_no_span() -> None:
 
 def step(
     t: float, side: Side = "write", stream: str = "a", number: int = 0, *,
-    wait_s: float = 0.0, io_s: float = 0.0, compute_s: float = 0.0,
+    wait_s: float = 0.0, io_s: float = 0.0, compute_s: float = 0.0, device_s: float = 0.0,
 ) -> StepRecord:  # fmt: skip
-    return StepRecord(stream, side, number, t, 1000, wait_s, io_s, compute_s)
+    return StepRecord(stream, side, number, t, 1000, wait_s, io_s, compute_s, device_s=device_s)
 
 
 def metrics(*steps: StepRecord, opened: dict[tuple[str, Side], tuple[float, float]] | None = None) -> StageMetrics:
@@ -194,8 +194,8 @@ def test_rates_of_intervals_are_those_of_the_steps_in_them() -> None:
     rates = data_rates(steps, 0.0, 5.0, 5)
     assert rates[:4] == pytest.approx([0, 1000, 500, 1500])  # the third step ended with the second one
     assert sum(rates) == pytest.approx(3000)
-    for compute_s, wait_s, io_s in ((2.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 2.0), (0.5, 0.5, 1.0)):
-        one = step(4.0, compute_s=compute_s, wait_s=wait_s, io_s=io_s)
+    for compute_s, wait_s, io_s, device_s in ((2, 0, 0, 0), (0, 2, 0, 0), (0, 0, 2, 0), (0, 0, 0, 2), (0.5,) * 4):
+        one = step(4.0, compute_s=compute_s, wait_s=wait_s, io_s=io_s, device_s=device_s)
         assert data_rates([one], 0.0, 5.0, 5) == pytest.approx([0, 0, 500, 500, 0])
     assert data_rates([], 0.0, 5.0, 2) == [0.0, 0.0]
     assert data_rates(steps, 5.0, 5.0, 2) == [0.0, 0.0]
