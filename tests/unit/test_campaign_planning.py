@@ -58,7 +58,7 @@ def test_the_plan_shows_the_engine_of_each_trial(tmp_path: Path) -> None:
     for varied in ("streams.field.via: [sst, shm]", "profile: [null, files]"):
         (tmp_path / "campaign.yaml").write_text(f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix: {{{varied}}}\n")
         table = plan_table(plan_campaign(tmp_path / "campaign.yaml")[0])
-        column = [heading.title for heading in table.head].index("streams by")
+        column = [heading.title for heading in table.head].index("engines")
         shown += [row[column].split()[0] for row in table.rows]
     assert shown == ["SST", "SHM", "SHM", "BP5"]
 

@@ -169,7 +169,7 @@ def test_the_plan_counts_what_is_left(tmp_path: Path) -> None:
     estimates = EstimatedDurations(10.0, 600.0)
     every = of_campaign.repetitions
     done = pack_campaign(of_campaign, estimates, pilots, set(every))
-    assert packing_lines(done, spec, refused=1) == ["all of them are finished"], "a trial that cannot run is left"
+    assert packing_lines(done, spec, refused=True) == ["all of them are finished"], "a trial that cannot run is left"
     for count, lines in (
         (1, [f"1 of them is finished; for the other {len(every) - 1}:", "they run one at a time on this machine"]),
         (3, [f"3 of them are finished; for the other {len(every) - 3}:", "they run one at a time on this machine"]),

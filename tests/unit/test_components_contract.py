@@ -51,6 +51,15 @@ def test_ports_fit_the_kind(component: Component) -> None:
     assert (bool(component.reads), bool(component.writes)) == sides[component.kind]
 
 
+def test_the_outputs_of_scattering_are_those_that_its_program_has() -> None:
+    pytest.importorskip("finufft")
+    from components.scattering.program import AXES
+
+    outputs = load_component_file(FOLDERS[0].parent / "scattering" / "component.yaml").parameters["outputs"]
+    assert outputs.choices == list(AXES)
+    assert outputs.type == f"choice[{'|'.join(str(count + 1) for count in range(len(AXES)))}]"
+
+
 def test_variables_named_after_parameters_name_real_ones(component: Component) -> None:
     for port in [*component.reads.values(), *component.writes.values()]:
         texts = [n for n in port.variables if n.startswith("$")]

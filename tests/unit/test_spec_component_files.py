@@ -52,6 +52,8 @@ def test_the_defaults_of_a_shipped_component_are_right(name: str) -> None:
         ("{type: 'bool[2]', help: h}", 'unknown type "bool[2]"'),
         ("{type: 'int[0]', help: h}", 'unknown type "int[0]"'),
         ("{type: 'int[1|]', help: h}", 'unknown type "int[1|]"'),
+        ("{type: 'int[0|2|0]', help: h}", 'unknown type "int[0|2|0]"'),
+        ("{type: 'int[1|01]', help: h}", 'unknown type "int[1|01]"'),
         ("{type: choice, help: h}", "choices are given for type choice, and only there"),
         ("{type: int, choices: [1, 2], help: h}", "choices are given for type choice, and only there"),
         ("{type: int, required: true, default: 1, help: h}", "a required parameter has no default"),
@@ -77,7 +79,7 @@ def test_a_program_that_is_not_there(odd: Path) -> None:
         ("gray_scott", {"size": [32, 32]}, "size: expected 1 or 3 values, got 2"),
         ("plot", {"axes": ["y"]}, "axes: expected 0 or 2 values, got 1"),
         ("scattering", {"outputs": ["spots"]}, "outputs[0]: expected `line`, `slice`, `powder` or `grid`"),
-        ("scattering", {"outputs": []}, "outputs: expected 1 or 2 or 3 or 4 values, got 0"),
+        ("scattering", {"outputs": []}, "outputs: expected 1, 2, 3 or 4 values, got 0"),
     ],
 )
 def test_shipped_components_state_the_lengths_and_choices_of_their_lists(

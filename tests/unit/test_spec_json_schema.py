@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from workflow.spec import shipped
+from workflow.spec.component_files import json_schema, load_component
 from workflow.spec.json_schema import pipeline_schema
 from workflow.spec.yaml_tree.node import plain
 from workflow.spec.yaml_tree.parse import read_yaml
@@ -67,6 +68,12 @@ def test_parameters_and_coupling_follow_from_the_engine(validator: Any, stream: 
     data = plain(read_yaml(SPECS / "good" / "chain.yaml")[0])
     data["streams"]["positions"] = {"from": "walk", "to": "count", **stream}
     assert validator.is_valid(data) is good
+
+
+@pytest.mark.parametrize(("size", "good"), [([8], True), ([8, 8], False), ([8, 8, 8], True)])
+def test_a_list_has_one_of_its_lengths(size: list[int], good: bool) -> None:
+    schema = json_schema(load_component("gray_scott"))
+    assert jsonschema.Draft202012Validator(schema).is_valid({"size": size}) is good
 
 
 def test_every_key_says_what_it_is_for() -> None:

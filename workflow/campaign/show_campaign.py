@@ -64,7 +64,7 @@ def show_plan(
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
-    for line in packing_lines(packed, spec, len(planned.refused)) if packed is not None else []:
+    for line in packing_lines(packed, spec, refused=bool(planned.refused)) if packed is not None else []:
         say(console, line, wrap=True)
     if planned.refused:
         say(console, f"{plural(len(planned.refused), 'trial')} cannot run: the errors say why")
@@ -311,10 +311,10 @@ def violation_text(each: TrialViolation, succeeded: int) -> str:
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
 
 
-def packing_lines(packed: PackedCampaign, spec: CampaignSpec, refused: int = 0) -> list[str]:
+def packing_lines(packed: PackedCampaign, spec: CampaignSpec, *, refused: bool = False) -> list[str]:
     """What is left, a line or two on side by side or not, and one on time and cost.
 
-    `refused`: how many trials cannot run.
+    `refused`: some trials cannot run.
     """
     if not packed.left:
         return ["all of them are finished" + ("" if refused else ": nothing is left to run")]

@@ -54,18 +54,19 @@ def _otherwise(error: click.ClickException, verb: click.Command, path: str, word
     given = words[len(path.split()) - 1 :]
     if isinstance(error, click.NoSuchOption) and (argument := _argument(error, verb)) is not None:
         rest = [word.removeprefix(f"{error.option_name}=") for word in given if word != error.option_name]
-        return f"{_name(argument)} is no option: `{path} {shown_line(shlex.join(rest))}`"
+        return f"{_name(argument)} is an argument, not an option: `{path} {shown_line(shlex.join(rest))}`"
     if "--run" in _options(verb) and "unexpected extra argument" in error.format_message() and len(given) == 2:
         run = next((word for word in given if is_path(word)), given[1])
-        other = given[run == given[0]]
-        return f"the run is an option: `{path} {shlex.join([other, '--run', run])}`"
+        other = given[1] if run == given[0] else given[0]
+        return f"the run is an option: `{path} {shown_line(shlex.join([other, '--run', run]))}`"
     return ""
 
 
 def _argument(error: click.NoSuchOption, verb: click.Command) -> click.Argument | None:
-    """The argument that has the name of an option which there is not: `--run` of `wf status RUN`."""
-    name = error.option_name.lstrip("-")
-    found = (each for each in verb.params if isinstance(each, click.Argument) and str(each.name).startswith(name))
+    """The argument that is shown with the name of an option which there is not: `--run` of `wf status RUN`."""
+    arguments = (each for each in verb.params if isinstance(each, click.Argument))
+    word = error.option_name.lstrip("-")
+    found = (each for each in arguments if _name(each).lower().strip("[].").startswith(word))
     return next(found, None) if error.option_name.startswith("--") else None
 
 
@@ -100,7 +101,7 @@ def _name(parameter: click.Parameter) -> str:
 
 def _lower(text: str) -> str:
     """A sentence of click as part of a message."""
-    text = text.rstrip(".").replace("'", "`")
+    text = shown_line(text).rstrip(".").replace("'", "`")
     return text[:1].lower() + text[1:]
 
 

@@ -84,7 +84,8 @@ def json_schema(component: Component) -> dict[str, Any]:
 def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
     """(message, hint) for everything that is wrong with a parameter's declaration."""
     match = _TYPE.fullmatch(parameter.type)
-    if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
+    lengths = [int(length) for length in re.findall("[0-9]+", parameter.type)]
+    if match is None or ("[" in parameter.type and match[1] not in _LISTABLE) or len(set(lengths)) < len(lengths):
         kinds = "int, float, string, bool, duration, size, condition, choice, file, output, "
         kinds += "int[3], int[1|3], float[], string[], choice[]"
         hint = did_you_mean(parameter.type, kinds.split(", ")) or f"types: {kinds}"
@@ -147,7 +148,7 @@ def _annotation(parameter: Parameter) -> Any:
     if not lengths:
         return list[item]
     counts = [int(length) for length in lengths.split("|")]
-    in_schema = Field(json_schema_extra={"minItems": min(counts), "maxItems": max(counts)})
+    in_schema = Field(json_schema_extra={"oneOf": [{"minItems": count, "maxItems": count} for count in counts]})
     return Annotated[list[item], AfterValidator(partial(_exactly, counts)), in_schema]
 
 
@@ -173,7 +174,8 @@ def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:
 
 def _exactly(counts: list[int], values: list[Any]) -> list[Any]:
     if len(values) not in counts:
-        raise ValueError(f"expected {' or '.join(map(str, counts))} values, got {len(values)}")
+        *first, last = map(str, counts)
+        raise ValueError(f"expected {', '.join(first)}{' or ' if first else ''}{last} values, got {len(values)}")
     return values
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _DOLLARS = re.compile(r"(\$+)\{\{")
-_PLACEHOLDER = re.compile(r"\$\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
+PLACEHOLDER = re.compile(r"\$\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
 _NAME = r"[ \t]*((?:run|pipeline|wf|stage|streams|params)\.[A-Za-z0-9_.-]+)[ \t]*"
 _MISTAKEN = re.compile(rf"\$\({_NAME}\)|\$\{{{_NAME}\}}|(?<!\$)\{{\{{{_NAME}\}}\}}")
 _TAIL = re.compile(r"\$+$")
@@ -47,7 +47,7 @@ def parse(text: str) -> list[str | Placeholder]:
             parts.append("{{")
             continue
         start = match.start() + dollars - 1
-        placeholder = _PLACEHOLDER.match(text, start)
+        placeholder = PLACEHOLDER.match(text, start)
         if placeholder is None:
             raise PlaceholderError("`${{` without its `}}`", start, "write `$${{` for a literal `${{`")
         parts.append(Placeholder(placeholder[1], start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -14,6 +15,7 @@ from pydantic_core import ErrorDetails, SchemaError
 
 from workflow.errors import Problem
 from workflow.redaction import shown_line
+from workflow.spec.placeholder_syntax import PLACEHOLDER
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
 from workflow.spec.yaml_tree.parse import plain_scalar
@@ -125,11 +127,7 @@ def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, boo
         about, example = _about(model, path), _only_choice(model, path) or "…"
         return "is missing", f"add `{path[-1]}: {example}`{f' ({about})' if about else ''}", True
     if first.of_key:
-        return (
-            f"names begin with a letter and contain only {_NAME_HOLDS}",
-            f"for example `{to_name(str(path[-1]))}`",
-            True,
-        )
+        return f"names begin with a letter and contain only {_NAME_HOLDS}", _name_like(str(path[-1])), True
     telling = [each for each in errors if _expected(each.detail) is None]
     if telling:
         return *_one(telling[0].detail, model, path), False
@@ -150,7 +148,9 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
     """An error other than of type."""
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "value_error":
-        message, _, hint = str(context["error"]).partition("; ")
+        said = str(context["error"])
+        said = said.replace(value, shown_line(value)) if isinstance(value, str) else said
+        message, _, hint = said.partition("; ")
         return message, _near_choice(message, value) or hint or _example(model, path)
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
@@ -164,7 +164,7 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
     if kind == "string_pattern_mismatch" and r"\." in context["pattern"]:
         return f"expected a stage, or `stage.port`, got {shown(value)}", _example(model, path)
     if kind == "string_pattern_mismatch":
-        return f"expected a name ({_NAME_HOLDS}), got {shown(value)}", f"for example `{to_name(str(value))}`"
+        return f"expected a name ({_NAME_HOLDS}), got {shown(value)}", _name_like(str(value))
     return detail["msg"], _example(model, path)
 
 
@@ -205,8 +205,10 @@ def _retype(wanted: list[str], value: Any, model: Model, path: KeyPath) -> str:
         return near
     if choice := _only_choice(model, path):
         return f"write `{path[-1]}: {choice}` ({_about(model, path)})"
+    if isinstance(value, str) and shown_line(value) != value:
+        return _example(model, path)  # what is made of a secret shows it
     if wanted == ["a list"] and (words := _list_of(model, path, value)):
-        return f"write `{path[-1]}: {flow_text(words)}`"
+        return f"write `{path[-1]}: {_flow_text(words)}`"
     if wanted == ["true or false"] and isinstance(value, str):
         return "write `true` or `false`, without quotes"
     if isinstance(value, str) and any(word in wanted for word in ("a number", "a whole number")) and _is_number(value):
@@ -226,29 +228,56 @@ def _near_choice(message: str, value: Any) -> str:
 
 
 def _list_of(model: Model, path: KeyPath, value: Any) -> list[Any]:
-    """The list that `value` alone may be meant as: the words of a command line, without their quotes; empty: none."""
-    if not isinstance(value, str | int | float):
-        return []
-    # A placeholder is part of a word.
-    words = re.findall(r"(?:\$\{\{.*?\}\}|'[^']*'|\"[^\"]*\"|\S)+", shown_line(value)) if isinstance(value, str) else []
-    found = [word.strip("'\"") for word in words] or [value]
+    """The list that `value` alone may be meant as: words of a command, or what commas separate; empty: none."""
     annotation, field = _at(model, path)
+    if field is None or field.metadata or not isinstance(value, str | int | float):
+        return []  # it may have a length of its own
+    is_command = path[-1] == "command"
+    words = _words(value, is_command) if isinstance(value, str) else [_flow_text(value)]
+    for read in (_number_of_command if is_command else plain_scalar, str):
+        try:
+            found = [read(word) for word in words]
+            TypeAdapter(annotation).validate_json(json.dumps(found), strict=True)
+        except ValueError:
+            continue
+        return found
+    return []
+
+
+def _words(text: str, is_command: bool) -> list[str]:
+    """The words of a command line without their quotes, or what commas separate; empty where that is not clear."""
+    placeholders = PLACEHOLDER.finditer(text)  # each is part of one word, with its blanks
+    short = PLACEHOLDER.sub("\0", text)
     try:
-        TypeAdapter(annotation).validate_json(json.dumps(found), strict=True)
-    except ValidationError:
+        words = shlex.split(short) if is_command else [word.strip() for word in short.split(",")]
+    except ValueError:  # a quote that is not closed
         return []
-    return [] if field is None or field.metadata else found  # it may have a length of its own
+    if not is_command and (re.search(r"""[][{}"'\n]""", short) or not all(words)):
+        return []
+    return [re.sub("\0", lambda _: next(placeholders)[0], word) for word in words]
 
 
-def flow_text(value: Any) -> str:
+def _number_of_command(word: str) -> Any:
+    """A number that the program gets as it is written: `1.10` stays text."""
+    value = plain_scalar(word)
+    return value if _flow_text(value) == word else word
+
+
+def _flow_text(value: Any) -> str:
     """A value in one line, with as few quotes as YAML allows."""
     if isinstance(value, list):
-        return f"[{', '.join(map(flow_text, value))}]"
+        return f"[{', '.join(map(_flow_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{flow_text(key)}: {flow_text(each)}' for key, each in value.items())}}}"
-    is_plain = isinstance(value, str) and re.fullmatch(r"-{0,2}[\w./][\w./=+ -]*", value)
-    # Without quotes 1.10 were another text.
-    return value if is_plain and str(plain_scalar(value)) == value else json.dumps(value, ensure_ascii=False)
+        return f"{{{', '.join(f'{_flow_text(key)}: {_flow_text(each)}' for key, each in value.items())}}}"
+    return value if isinstance(value, str) and _is_plain(value) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether YAML reads this text also without quotes."""
+    try:
+        return plain_scalar(text) == text and re.fullmatch(r"-{0,2}[\w./]([\w./=+ -]*[\w./=+-])?", text) is not None
+    except ValueError:  # a number that is too long
+        return False
 
 
 def _is_number(text: str) -> bool:
@@ -287,7 +316,7 @@ def _example(model: Model, path: KeyPath, given: Any = None) -> str:
         key, value = path[-1], short
     fits = isinstance(value, str | int | float | list | dict) and value not in ("", {}, [])
     where = f"{key}: " if isinstance(key, str) else "- "
-    example = f"for example `{where}{value if isinstance(value, str) else flow_text(value)}`" if fits else ""
+    example = f"for example `{where}{value if isinstance(value, str) else _flow_text(value)}`" if fits else ""
     parts = [about, example] if here is None else [example, f"keys here: {listing(keys_of(here), 20)}"]
     return "; ".join(filter(None, parts))
 
@@ -296,6 +325,11 @@ def _only_choice(model: Model, path: KeyPath) -> str:
     field = field_at(model, path)
     choices = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
     return str(choices[0]) if len(choices) == 1 else ""
+
+
+def _name_like(text: str) -> str:
+    """An example of a name: like `text`, unless that may hold a secret."""
+    return f"for example `{to_name(text) if shown_line(text) == text else 'my-name'}`"
 
 
 def to_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A campaign file → a checked campaign, or everything that is wrong with it. The pipeline itself is not read here."""
+"""A campaign file → a checked campaign, or all that is wrong with it. The pipeline is read only to explain that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workflow.spec.load import load_pipeline
 from workflow.spec.overlay import Setting
 from workflow.spec.plain_secrets import not_secrets, secret_problems
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, nearest_name
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 from workflow.spec.yaml_tree.parse import read_yaml
@@ -40,13 +40,17 @@ class Campaign:
     @property
     def pipeline(self) -> str:
         """The pipeline file, as a path for messages."""
-        return os.path.normpath(Path(self.root.place.source).parent / self.spec.pipeline)
+        return _pipeline(self.spec, self.root)
 
     @property
     def site(self) -> str | None:
         """The machine; a path is relative to the campaign file."""
         site = self.spec.site
         return str(self.path.parent / site) if site is not None and is_path(site) else site
+
+
+def _pipeline(spec: CampaignSpec, root: Node) -> str:
+    return os.path.normpath(Path(root.place.source).parent / spec.pipeline)
 
 
 def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OPTIONS) -> Campaign:
@@ -90,8 +94,11 @@ def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:
     spec, problems = validated(CampaignSpec, root)
     if spec is not None:
         problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
-        if unvaried := list(_unvaried(spec, root)):
-            problems += _misspelled(spec, root) or unvaried
+        if unvaried := dict(_unvaried(spec, root)):
+            misspelled = _misspelled(spec, root)
+            problems += misspelled.values()
+            # What names a misspelled key as it should be is right. Keys of one stage are much alike.
+            problems += [each for each, key in unvaried.items() if nearest_name(key, misspelled, cutoff=0.9) is None]
     return spec, problems
 
 
@@ -232,25 +239,25 @@ def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
         yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
 
 
-def _unvaried(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
-    """Where a key is named that does not vary."""
+def _unvaried(spec: CampaignSpec, root: Node) -> Iterator[tuple[Problem, str]]:
+    """Where a key is named that does not vary, and the key."""
     known = varied_keys(spec)
-    named: list[tuple[KeyPath, str]] = [
-        *((("comparisons", index, "vary"), each.vary) for index, each in enumerate(spec.comparisons)),
-        *((("labels", key), key) for key in spec.labels),
-        *((("exclude", index, key), key) for index, point in enumerate(spec.exclude) for key in point),
+    named: list[tuple[KeyPath, str, bool]] = [
+        *((("comparisons", index, "vary"), each.vary, False) for index, each in enumerate(spec.comparisons)),
+        *((("labels", key), key, True) for key in spec.labels),
+        *((("exclude", index, key), key, True) for index, point in enumerate(spec.exclude) for key in point),
     ]
-    for path, key in named:
+    for path, key, at_key in named:
         if key not in known:
             hint = did_you_mean(key, known) or f"keys that vary here: {listing(known)}"
             message = f"`{key}` does not vary in this campaign"
-            yield problem_at(root, path, message, hint, at_key=path[-1] == key)
+            yield problem_at(root, path, message, hint, at_key=at_key), key
 
 
-def _misspelled(spec: CampaignSpec, root: Node) -> list[Problem]:
+def _misspelled(spec: CampaignSpec, root: Node) -> dict[str, Problem]:
     """Keys that vary but that the pipeline does not have: what names them as they should be is not the mistake."""
     if PROFILE in varied_keys(spec):
-        return []  # a profile may have them
+        return {}  # a profile may have them
     always, matrix, zip_, include = (
         root.child(name) or Node({}, root.place) for name in ("set", "matrix", "zip", "include")
     )
@@ -262,11 +269,11 @@ def _misspelled(spec: CampaignSpec, root: Node) -> list[Problem]:
         points.append((key, values.children[0]._replace(key=values.key)))
     settings = [Setting(key, node) for key, node in points if not key.startswith(SITE)]
     try:
-        load_pipeline(Path(root.place.source).parent / spec.pipeline, profiles=spec.profiles, settings=settings)
+        load_pipeline(_pipeline(spec, root), profiles=spec.profiles, settings=settings)
     except SpecError as error:
-        keys = {each.value.key for each in settings}
-        return [each for each in error.problems if each[:3] in keys]
-    return []
+        keys: dict[tuple[str, int, int] | None, str] = {each.value.key: each.key for each in settings}
+        return {keys[each[:3]]: each for each in error.problems if each[:3] in keys}
+    return {}
 
 
 def _value(root: Node, *path: str) -> object:

@@ -89,7 +89,7 @@ def plan_table(planned: PlannedCampaign) -> Table:
     columns: list[Column[ReadyTrial | RefusedTrial]] = [
         text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING, gives_way=1),
         *parameter_columns(keys, lambda each: each.trial.parameters),
-        text_column("streams by", _engines, gives_way=5),
+        text_column("engines", _engines, gives_way=5),
         number_column(
             "stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING, gives_way=2
         ),
@@ -101,7 +101,7 @@ def plan_table(planned: PlannedCampaign) -> Table:
 
 
 def _engines(each: ReadyTrial | RefusedTrial) -> str:
-    """`SST tcp, SHM`: what `via=sst` of a trial means, and what the other streams have."""
+    """The engines of all streams, each named once: `SST tcp, SHM`."""
     return ", ".join(dict.fromkeys(map(engine_text, each.plan.streams))) if isinstance(each, ReadyTrial) else NOTHING
 
 
