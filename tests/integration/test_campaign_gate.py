@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.campaigns import ROOT, TIMEOUT_S, CampaignFolder
+from workflow.api.gates import GateVersion, gate_campaign
 from workflow.campaign.ledger import read_history
+from workflow.errors import RunError, WfError
 
 REPETITIONS = 8
 # The program says itself what it took: the clock of a busy machine decides nothing. Each run on this machine takes
@@ -135,6 +138,17 @@ def test_one_version_twice_is_said_before_anything_runs(tmp_path: Path, wf: Wf) 
     said = wf("gate", "old/campaign.yaml", code=2)
     assert "NEW is missing" in said and "`wf campaign gate OLD old/campaign.yaml`" in said and "--new-set" in said
     assert not (tmp_path / "ran.txt").exists()
+
+
+def test_a_gate_that_needs_scipy_does_not_start_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (GateVersion(checkout(tmp_path, name) / "campaign.yaml") for name in ("old", "new"))
+    for name in ("scipy", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(RunError, match="is not a campaign's directory"):  # which comes later: it needs none of both
+        gate_campaign(old, new, tmp_path)
+    few = ["repetitions=5"]
+    with pytest.raises(WfError, match=r"versions cannot be compared here: scipy is missing\n.*\[campaign\]"):
+        gate_campaign(replace(old, sets=few), replace(new, sets=few), tmp_path)
 
 
 @pytest.mark.parametrize(

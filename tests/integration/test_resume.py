@@ -56,10 +56,10 @@ def test_an_edited_program_is_named(tmp_path: Path) -> None:
     code, said = wf(tmp_path, "resume", "run", "--dry-run")
     assert code == 0 and "changed" not in said, said
     (tmp_path / "mean.py").write_text(ANALYSIS.replace("float(", "2 * float("))
-    assert "changed: mean.py of mean has different content" in wf(tmp_path, "resume", "run", "--dry-run")[1]
+    assert "changed: mean.py (stage mean) has different content" in wf(tmp_path, "resume", "run", "--dry-run")[1]
     done = resume(tmp_path, "part2")
     assert done.code == 0, done.said
-    assert "changed since run: mean.py of mean has different content" in read_report(done.folder).notes
+    assert "changed since run: mean.py (stage mean) has different content" in read_report(done.folder).notes
 
 
 def test_a_run_goes_on_twice(tmp_path: Path) -> None:

@@ -11,6 +11,16 @@ import pytest
 from workflow.api.balances import BalanceRequest, BalanceSearch
 from workflow.balance.knobs import find_knobs
 from workflow.cli.main import main
+from workflow.forecast.calibration_model import (
+    Calibration,
+    MeasuringConditions,
+    PortRecord,
+    StageRecord,
+    StreamPoint,
+    StreamRates,
+)
+from workflow.forecast.known_stages import stage_identity
+from workflow.forecast.quartiles import exactly
 from workflow.spec.load import load_pipeline
 
 HEAD = "wf: 1\nname: held\n"
@@ -116,3 +126,39 @@ def test_what_is_set_or_fixed_is_not_varied(search: BalanceSearch) -> None:
     assert not {"streams.field.via", "stages.sim.ranks"} & keys
     assert all(each.plan.stream("field").via == "shm" for each in other.space.candidates)
     assert {"streams.field.via", "streams.field.queue.limit"} <= {knob.key for knob in search.space.knobs}
+
+
+def test_what_limits_is_known_from_other_ranks_and_not_without_a_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stages = STAGES.replace("[16]}", "[16]}, ranks: 2")
+    streams = "streams:\n  field: {from: sim, to: pdf, transport: tcp}\n  pdf: {from: pdf, to: keep, transport: tcp}\n"
+    Path("pipeline.yaml").write_text(f"{HEAD}oversubscribe: true\n{stages}{streams}")
+    search = BalanceSearch(BalanceRequest("pipeline.yaml"))
+    ports = {"bytes_per_step": 1e5, "share": 1.0, "steps": 9}
+    records = [
+        StageRecord(
+            program=stage.component or "", parameters=stage_identity(stage).parameters, ranks=1, run="former", steps=9,
+            compute_s=exactly(seconds), cpu_s=None,
+            ports=[PortRecord(port=end.port, side=end.side, **ports) for end in stage.ends],
+        )
+        for stage, seconds in zip(search.space.candidates[0].plan.stages, (9.0, 2.0, 1.0), strict=True)
+    ]  # fmt: skip
+    conditions = MeasuringConditions(
+        date="2026-11-22T10:00:00+00:00", host="n", cores=4, wf_version="0", python="3", adios2="2",
+        parallel_adios2=True, quick=False,
+    )  # fmt: skip
+    costs = dict.fromkeys(("step_s", "write_s", "read_s", "write_cpu_s", "read_cpu_s"), exactly(1e-3))
+    points = [StreamPoint(bytes=100_000, **costs)]
+    rates = StreamRates(via="sst-tcp", engine="SST", transport="tcp", writers=1, readers=1, nodes=1, points=points)
+    known = Calibration(site="local", measured={"transports": conditions}, transports=[rates])
+
+    def limited_by(stages: list[StageRecord]) -> str | None:
+        search.calibration = known.model_copy(update={"stages": stages})
+        return search.result().limited_by
+
+    # 4.5 s: two ranks share the work of one. Where there are few cores, it is `cores of stage sim`.
+    assert str(limited_by(records)).endswith("stage sim")
+    assert limited_by(records[1:]) is None
+    assert limited_by([]) is None

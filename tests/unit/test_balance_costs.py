@@ -34,14 +34,20 @@ def test_the_nodes_of_the_next_run_count_and_so_does_each_run_that_was_started()
     assert runs_that_fit(0.001, ran, next_node_s=1.0) == 0
 
 
-def test_runs_of_a_search_that_ended_just_before_this_one_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Its name in the current folder."""
     monkeypatch.chdir(tmp_path)
     stages = "stages:\n  sim: {component: synthetic, with: {bytes: 8000, steps: 400}}\n  see: {component: 'null'}\n"
     streams = "streams:\n  data: {from: sim, to: see}\n"
     (tmp_path / "pipeline.yaml").write_text("wf: 1\nname: held\noversubscribe: true\n" + stages + streams)
-    request = BalanceRequest("pipeline.yaml", probes=1)
+    return "pipeline.yaml"
+
+
+def test_runs_of_a_search_that_ended_just_before_this_one_count(
+    pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = BalanceRequest(pipeline, probes=1)
     key = BalanceSearch(request)._key(0)
 
     @contextlib.contextmanager
@@ -54,15 +60,9 @@ def test_runs_of_a_search_that_ended_just_before_this_one_count(
     assert not (tmp_path / "balance/held/runs").exists()
 
 
-def test_the_search_stops_before_a_candidate_whose_nodes_do_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    stages = "stages:\n  sim: {component: synthetic, with: {bytes: 8000, steps: 400}}\n  see: {component: 'null'}\n"
-    streams = "streams:\n  data: {from: sim, to: see}\n"
-    (tmp_path / "pipeline.yaml").write_text("wf: 1\nname: held\noversubscribe: true\n" + stages + streams)
+def test_the_search_stops_before_a_candidate_whose_nodes_do_not_fit(pipeline: str) -> None:
     vary = {"stages.sim.with.compute_time": ["2 ms"]}
-    request = BalanceRequest("pipeline.yaml", node_hours=0.01, vary=vary, fixed=["streams.data.via"])  # 36 node-seconds
+    request = BalanceRequest(pipeline, node_hours=0.01, vary=vary, fixed=["streams.data.via"])  # 36 node-seconds
     search = BalanceSearch(request)
     assert search._runs_left() == 30  # the first one always starts
     probe = ProbeRecord(key="", settings={}, run="gone", steps=24, pace_s=0.1, span_s=0.1, wall_s=5.0)

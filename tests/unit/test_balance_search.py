@@ -168,6 +168,7 @@ def test_what_gains_no_more_than_the_error_of_a_forecast_is_not_chosen_by_it() -
     ("gained", "said"),
     [
         (0.999, "the pace is limited by stage sim, and none of 9 candidates gains more than 5 %: the file is kept"),
+        (0.998, "by the forecast none of 9 candidates gains more than 5 %: the file is kept"),
         (0.8, "sim.ranks=2, time per step smaller by a factor of 1.25\n  the file is kept: the error of a forecast"),
         (None, "not all have a forecast (`wf calibrate`)"),
     ],
@@ -175,7 +176,9 @@ def test_what_gains_no_more_than_the_error_of_a_forecast_is_not_chosen_by_it() -
 def test_where_nothing_has_run_it_is_said_what_the_forecast_can_decide(gained: float | None, said: str) -> None:
     today, other = (each.model_copy(update={"forecast": gained}) for each in (candidate(), candidate(ranks=2)))
     other = other.model_copy(update={"ratio": Estimate(median=gained or 1.0, low=0.5, high=2.0)})
-    found = balance(today, today=today, rivals=[other], limited_by="stage sim", decided=False, probes=0)
+    found = balance(
+        today, today=today, rivals=[other], limited_by=None if gained == 0.998 else "stage sim", decided=False, probes=0
+    )
     assert said in "\n".join(verdict_lines(found))
 
 

@@ -41,15 +41,15 @@ from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.errors import RunError
 from workflow.provenance.collect import start_context
-from workflow.run.control.lease import Heartbeat, read_lease
+from workflow.run.control.lease import Heartbeat, has_lease, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.records.run_directory import create_run_dir
 from workflow.site.discover import discover_allocation
 
 WITHIN_S = 30.0
-HOLD_LEASE = """import sys, pathlib
-from workflow.run.control.lease import Heartbeat
-with Heartbeat(pathlib.Path(sys.argv[1])):
+HOLD_LEASE = """import os, sys, pathlib
+from workflow.campaign.execution.driver_lease import driver_lease
+with driver_lease(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -100,13 +100,13 @@ def test_what_a_bound_command_leaves_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: Path) -> None:
     keys = tmp_path / PILOTS_FOLDER / "p1" / KEYS_FOLDER
-    keys.mkdir(parents=True)
-    (keys / "server.key_secret").touch()
     other = subprocess.Popen(
         [sys.executable, "-c", HOLD_LEASE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
+        keys.mkdir(parents=True)
+        (keys / "server.key_secret").touch()
         with pytest.raises(RunError, match=f"another process runs this campaign: process {other.pid} on"):
             driver_lease(tmp_path).__enter__()
         lease = read_lease(tmp_path)
@@ -119,10 +119,20 @@ def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: 
     assert read_lease(tmp_path) is None
 
 
+def leave_lease(folder: Path) -> None:
+    """As a driver that has died does."""
+    script = HOLD_LEASE.replace("sys.stdin.read()", "os._exit(0)")
+    subprocess.run([sys.executable, "-c", script, str(folder)], timeout=WITHIN_S, check=True)
+    assert has_lease(folder)
+
+
+@pytest.mark.parametrize("with_left_lease", [False, True])
 def test_of_two_that_start_at_the_same_moment_one_is_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_left_lease: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse, others = lease_of_driver._refuse_second, list[subprocess.Popen[str]]()
+    if with_left_lease:
+        leave_lease(tmp_path)
 
     def start_other_then_refuse(directory: Path, of: str) -> None:
         refuse(directory, of)
@@ -140,6 +150,31 @@ def test_of_two_that_start_at_the_same_moment_one_is_refused_by_name(
     finally:
         others[0].kill()
         others[0].communicate()
+
+
+def test_while_one_removes_the_lease_of_a_dead_driver_no_other_does(tmp_path: Path) -> None:
+    leave_lease(tmp_path)
+    turn = tmp_path / ".lease.json.removing"
+    turn.mkdir()
+    with pytest.raises(RunError, match=rf"another process starts this campaign\n.*rmdir {turn}"):
+        driver_lease(tmp_path).__enter__()
+    assert has_lease(tmp_path)
+    turn.rmdir()
+    with driver_lease(tmp_path):
+        assert not turn.exists()
+
+
+def test_a_driver_that_ended_while_this_one_started_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = lease_of_driver._refuse_second
+
+    def refuse_then_leave(directory: Path, of: str) -> None:
+        refuse(directory, of)
+        if not has_lease(tmp_path):
+            leave_lease(tmp_path)
+
+    monkeypatch.setattr(lease_of_driver, "_refuse_second", refuse_then_leave)
+    with pytest.raises(RunError, match=r"another process ran this campaign until now\n.*same command again"):
+        driver_lease(tmp_path).__enter__()
 
 
 def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(

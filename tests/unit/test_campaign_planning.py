@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from workflow.campaign.campaign_directory import to_schedule
 from workflow.campaign.ledger import History
 from workflow.campaign.results.campaign_tables import plan_table
 from workflow.campaign.results.make_results import make_results
+from workflow.errors import Problem
 from workflow.spec import check
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component
@@ -144,3 +146,31 @@ def test_a_component_with_sizes_per_rank_has_more_work_with_more_ranks(
     assert planned.ready and not planned.refused, planned.problems
     schedule = to_schedule(planned, tmp_path, wf_version="0", host="h", cores=2, versions={}, checksums={})
     assert make_results(planned.spec, schedule, History()).scaling == scaling
+
+
+@pytest.mark.parametrize(
+    ("more", "lacking", "said"),
+    [
+        ("repetitions: 3\ncomparisons: [{vary: profile}]", ["scipy"], "scipy is missing"),
+        ("repetitions: 3\ncomparisons: [{vary: profile}]", ["matplotlib", "scipy"], "matplotlib and scipy are missing"),
+        ("repetitions: 99\ncomparisons: [{vary: profile}]", ["scipy"], ""),  # the test of pairs needs none
+        ("repetitions: 3", ["scipy"], ""),
+    ],
+)
+def test_what_the_report_will_lack_is_said_before_the_campaign_runs(
+    more: str, lacking: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    file = tmp_path / "campaign.yaml"
+    file.write_text(f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix: {{profile: [null, files]}}\n{more}\n")
+
+    def warnings() -> list[Problem]:
+        return [each for each in plan_campaign(file)[1] if "report" in each.message]
+
+    assert warnings() == []
+    for name in lacking:
+        monkeypatch.setitem(sys.modules, name, None)
+    found = warnings()
+    texts = [f"the report cannot be made here: {said}; the campaign runs all the same"] if said else []
+    assert [each.message for each in found] == texts
+    assert all(each.level == "warning" and "[campaign]" in each.hint for each in found)

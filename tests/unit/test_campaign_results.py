@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.measured_campaign import TIMES, end, history_of, schedule_of, spec_of
 from tests.support.sample_run import write_sample
-from workflow.campaign.campaign_advice import missing_libraries
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import History, Ledger, Repetition
@@ -381,15 +380,6 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     with pytest.raises(WfError, match=r"the report of a campaign needs scipy\n.*pip install.*campaign"):
         write_results(tmp_path, spec_of(repetitions=5), schedule_of())
     assert not (tmp_path / "report.json").exists()
-
-
-def test_what_the_report_will_lack_is_said_before_the_campaign_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert missing_libraries(spec_of()) == []
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    (warning,) = missing_libraries(spec_of())
-    assert warning.level == "warning" and warning.message == "the report of a campaign needs scipy"
-    assert "[campaign]" in warning.hint
-    assert missing_libraries(spec_of().model_copy(update={"comparisons": []})) == [], "only tests need it"
 
 
 def test_without_pyarrow_the_table_is_csv_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

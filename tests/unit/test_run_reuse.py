@@ -152,13 +152,17 @@ def test_what_has_changed_since_a_run_ended(role: FileRole, modified: int, said:
     path.write_bytes(b"12345")
     os.utime(path, (modified, modified))
     record = FileRecord(role=role, path=str(path), size=5, modified=1000.0, sha256="0" * 64)
-    of_stage = [text.replace("a.py", "a.py of mean") for text in said]
+    of_stage = [text.replace("a.py", "a.py (stage mean)") for text in said]
     assert changed_files([record], ended=2000.0, used={"mean": {path: role}, "other": {}}) == of_stage
 
 
 def test_what_is_gone_has_changed(tmp_path: Path) -> None:
     record = FileRecord(role="input", path=str(tmp_path / "a.py"), size=5, modified=1000.0, sha256="0" * 64)
     assert changed_files([record], ended=2000.0, used={}) == ["a.py cannot be read: No such file or directory"]
+    used: dict[str, dict[Path, FileRole]] = {name: {tmp_path / "a.py": "program"} for name in ("mean", "sum")}
+    program = record.model_copy(update={"role": "program"})
+    (said,) = changed_files([program], ended=2000.0, used=used)
+    assert said.startswith("a.py (stages mean, sum) cannot be read")
 
 
 PIPELINE = """wf: 1

@@ -407,7 +407,7 @@ class BalanceSearch:
             given_up=self._given_up_texts(),
             candidates=len(candidates),
             today=self._described(TODAY),
-            limited_by=limited_by(candidates[TODAY].plan, self.calibration) if self.first_forecast[TODAY] else "",
+            limited_by=limited_by(candidates[TODAY].plan, self.calibration),
             chosen=self._described(chosen),
             decided=decided,
             others=[self._described(each) for each in ran],

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import SpecError, WfError, named_if_missing, to_notes
+from workflow.errors import SpecError, WfError, named_if_missing, to_message, to_notes
 from workflow.spec.load import Loaded
 
 if TYPE_CHECKING:
@@ -120,10 +120,14 @@ def _plan_campaign(
     from workflow.campaign.planning.job_allocation import job_problems
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
     from workflow.campaign.planning.simulated_campaign import needs_jobs
+    from workflow.installation import install_command
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, sites.decide)
     problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if lacking := missing_libraries(planned, "matplotlib"):
+        text = f"the report cannot be made here: {lacking}; the campaign runs all the same"
+        problems.append(to_message("warning", text, install_command("campaign")))
     if directory is None:
         problems += elsewhere_note(campaign, where)
     if planned.ready and not planned.refused:
@@ -132,6 +136,17 @@ def _plan_campaign(
         trial = planned.ready[0]
         problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
     return planned, problems, where
+
+
+def missing_libraries(planned: PlannedCampaign, *needed: str) -> str:
+    """`scipy is missing`: which of these libraries, and of those of its comparisons, are not installed; empty: none."""
+    from importlib.util import find_spec
+
+    from workflow.campaign.campaign_advice import compares_by_ranks
+
+    names = [*needed, *(["scipy"] if compares_by_ranks(planned) else [])]
+    missing = [name for name in names if find_spec(name) is None]
+    return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
 
 
 def run_campaign(

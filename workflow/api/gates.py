@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.api.campaigns import Sites, campaign_options, checked_machines
+from workflow.api.campaigns import Sites, campaign_options, checked_machines, missing_libraries
 from workflow.api.plans import make_plan, show_warnings
 from workflow.errors import RunError, SpecError, WfError, named_if_missing
 
@@ -73,6 +73,7 @@ def gate_campaign(
     from workflow.campaign.ledger import CAMPAIGNS, read_history
     from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results
+    from workflow.installation import install_command
     from workflow.provenance.collect import start_context
     from workflow.provenance.git_state import start_git_state
 
@@ -86,6 +87,8 @@ def gate_campaign(
     if not planned.ready:
         text = f"no trial is in both {before.campaign.path} and {after.campaign.path}"
         raise WfError(text, "trials are matched by the keys that vary and their values")
+    if lacking := missing_libraries(planned):  # nothing would come of the measurements
+        raise WfError(f"the versions cannot be compared here: {lacking}", install_command("campaign"))
     problems = advise_campaign(planned)
     machines: dict[str, Site] = {}
     for version, (its, sites) in zip(("old", "new"), sides, strict=True):

@@ -74,7 +74,9 @@ class Balance(BalancePart):
     refused: list[str] = Field(description="`KEY=VALUE: why it cannot be planned`")
     candidates: int = Field(description="combinations of values that can be planned")
     today: BalancedCandidate
-    limited_by: str = Field("", description="what sets the pace of today's pipeline, by the forecast; empty: not known")
+    limited_by: str | None = Field(
+        None, description="what sets the pace of today's pipeline, by the forecast; null: not known"
+    )
     chosen: BalancedCandidate
     others: list[BalancedCandidate] = Field(description="others that ran, the fastest first")
     decided: bool = Field(description="whether nothing is open")

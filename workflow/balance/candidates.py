@@ -14,6 +14,7 @@ from workflow.balance.knobs import Knob
 from workflow.balance.search import Candidate
 from workflow.errors import SpecError
 from workflow.forecast.calibration_model import Calibration, StageRecord
+from workflow.forecast.forecast_model import Forecast
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.plan.plan_model import EndPlan, Plan
 
@@ -132,8 +133,7 @@ def forecasts(space: Space, calibration: Calibration, ran: Sequence[StageRecord]
     found: list[float | None] = []
     known = calibration.model_copy(update={"stages": [*ran, *calibration.stages]})
     for candidate in space.candidates:
-        stages = [*known.stages, *_divided(candidate.plan, known.stages)]
-        forecast = make_forecast(candidate.plan, known.model_copy(update={"stages": stages}))
+        forecast = _forecast(candidate.plan, known)
         is_known = all(stage.terms for stage in forecast.stages if stage.name == counted)
         # Groups that do not wait for each other run one after the other, or beside each other: the longest decides.
         longest = max((group.step.median for group in forecast.groups), default=0.0)
@@ -141,9 +141,18 @@ def forecasts(space: Space, calibration: Calibration, ran: Sequence[StageRecord]
     return found
 
 
-def limited_by(plan: Plan, calibration: Calibration) -> str:
-    """What sets the pace of a plan, by the forecast: `stage sim`."""
-    return max(make_forecast(plan, calibration).groups, key=lambda group: group.step.median).limited_by
+def limited_by(plan: Plan, calibration: Calibration) -> str | None:
+    """What sets the pace of a plan, by the forecast: `stage sim`. None: a stage is not known, which may be it."""
+    groups = _forecast(plan, calibration).groups
+    if not all(group.complete for group in groups):
+        return None
+    return max(groups, key=lambda group: group.step.median).limited_by
+
+
+def _forecast(plan: Plan, known: Calibration) -> Forecast:
+    """With the records of other numbers of ranks, too."""
+    stages = [*known.stages, *_divided(plan, known.stages)]
+    return make_forecast(plan, known.model_copy(update={"stages": stages}))
 
 
 def _divided(plan: Plan, known: Sequence[StageRecord]) -> list[StageRecord]:

@@ -70,8 +70,8 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
         elif chosen.settings:
             yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(chosen.settings)}"
         elif first.ratio.median > 1 - TOLERANCE:
-            pace = f"the pace is limited by {balance.limited_by}, and none of {of} gains more than 5 %"
-            yield f"nothing has run; by the forecast {pace}: the file is kept"
+            pace = f"the pace is limited by {balance.limited_by}, and " if balance.limited_by else ""
+            yield f"nothing has run; by the forecast {pace}none of {of} gains more than 5 %: the file is kept"
         else:
             gain = f"{what} smaller by a factor of {three_figures(1 / first.ratio.median)}"
             yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(first.settings)}, {gain}"

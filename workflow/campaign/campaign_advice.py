@@ -1,19 +1,15 @@
-"""What to know before a campaign runs: its time and cost, and whether its repetitions can show anything.
-
-Pure, but for the look for the libraries of the report.
-"""
+"""What to know before a campaign runs: its time and cost, and whether its repetitions can show anything. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.comparisons import count_comparisons
-from workflow.campaign.statistics import FEWEST, repetitions_needed
-from workflow.errors import Problem, Severity, WfError, named_if_missing, to_message
+from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
+from workflow.errors import Problem, Severity
 from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node
@@ -40,10 +36,7 @@ def expected_cost(planned: PlannedCampaign) -> CampaignCost:
 
 def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
     """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
-    return [
-        *budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned),
-        *missing_libraries(planned.spec),
-    ]  # fmt: skip
+    return [*budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned)]
 
 
 def budget_problems(planned: PlannedCampaign) -> list[Problem]:
@@ -68,7 +61,7 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
     """That the repetitions are too few: one message, which says what each number is for."""
     spec, root = planned.spec, planned.campaign.root
     count = plural(spec.repetitions, "repetition")
-    comparisons = count_comparisons(spec, [each for each in to_trials(planned) if not each.is_baseline])
+    comparisons = _count_comparisons(planned)
     if not comparisons:
         message = f"{count} per trial: the interval of a median needs {FEWEST}"
         hint = f"`repetitions: {FEWEST}` or more"
@@ -107,16 +100,14 @@ def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
     return found
 
 
-def missing_libraries(spec: CampaignSpec) -> list[Problem]:
-    """That the report cannot be made here: the campaign runs all the same, and may be reported elsewhere."""
-    try:
-        with named_if_missing("the report of a campaign", "campaign"):
-            for name in ("matplotlib", *(["scipy"] if spec.comparisons else [])):
-                if find_spec(name) is None:
-                    raise ModuleNotFoundError(name=name)
-    except WfError as error:
-        return [to_message("warning", error.message, error.hint)]
-    return []
+def compares_by_ranks(planned: PlannedCampaign) -> bool:
+    """Whether it makes comparisons by ranks, for which it needs scipy."""
+    count = _count_comparisons(planned)
+    return count > 0 and choose_test(planned.spec.repetitions, count) == "ranks"
+
+
+def _count_comparisons(planned: PlannedCampaign) -> int:
+    return count_comparisons(planned.spec, [each for each in to_trials(planned) if not each.is_baseline])
 
 
 def _at_repetitions(root: Node, message: str, hint: str, level: Severity) -> Problem:

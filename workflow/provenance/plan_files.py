@@ -150,14 +150,14 @@ def changed_files(
     Args:
         records: the files as they were then.
         ended: when the run ended, Unix seconds. An input that has not changed since then may be one that it wrote.
-        used: stage → the files that it uses, for people.
+        used: stage → the files that it uses: a message names the stages of its file.
     """
     found = []
     for each in records:
         path = Path(each.path)
         if each.role in ("program", "module", "component") or (each.role == "input" and _is_newer(path, ended)):
             users = [stage for stage, files in used.items() if path in files]
-            name = f"{path.name} of {listing(users)}" if users else path.name
+            name = f"{path.name} ({'stage' if len(users) == 1 else 'stages'} {listing(users)})" if users else path.name
             found += [change] if (change := file_change(path, each, name)) else []
     return found
 

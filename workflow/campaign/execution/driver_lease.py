@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -51,26 +52,53 @@ def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
     Raises RunError when another process renews it, OSError when its directory cannot be written.
     """
     path = directory / LEASE_FILE
-    left_one = path.exists()
+    left = _content(path)
     _refuse_second(directory, of)
-    if left_one:  # what is new is of a process that was started at the same moment
-        path.unlink(missing_ok=True)
+    if left is not None:
+        _remove_left(path, left, of)
     for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
         shutil.rmtree(keys, ignore_errors=True)
     try:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(Heartbeat(directory))
-            except RunError:
+            except RunError as error:
+                if not isinstance(error.__cause__, FileExistsError):
+                    raise
                 _refuse_second(directory, of)
-                raise
+                raise RunError(f"another process ran {of} until now", "give the same command again") from error
             lease = read_lease(directory)
             assert lease is not None
             yield lease
     finally:
-        left = read_lease(directory)
-        if left is not None and left.is_own:
+        last = read_lease(directory)
+        if last is not None and last.is_own:
             path.unlink(missing_ok=True)
+
+
+def _remove_left(path: Path, left: bytes, of: str) -> None:
+    """Remove the lease of a driver that has died, unless another process has done so, and has its own there by now.
+
+    One process at a time looks and removes: of a folder, every file system lets one process only make it.
+    """
+    turn = path.with_name(f".{path.name}.removing")
+    try:
+        turn.mkdir()
+    except FileExistsError as error:
+        hint = f"give the same command again; if no process starts it: rmdir {shlex.quote(str(turn))}"
+        raise RunError(f"another process starts {of}", hint) from error
+    try:
+        if _content(path) == left:  # nobody renews it
+            path.unlink()
+    finally:
+        turn.rmdir()
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _refuse_second(directory: Path, of: str) -> None:

@@ -1,8 +1,8 @@
 """What this machine's ADIOS2 can do, as JSON on stdout: `python -m workflow.stage.adios.probe`.
 
 Each question is asked in a process of its own, because ADIOS2 answers some of them by aborting, and several at a time,
-because each takes the time of an import. The SST planes
-are read off the log line that names the plane in use, since a missing plane is otherwise replaced in silence.
+because each takes the time of an import. The SST planes are read off the log line that names the plane in use, since a
+missing plane is otherwise replaced in silence.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from workflow.operators import OPERATORS, OperatorTraits
 from workflow.sst_transports import TRANSPORTS, SstTransport
 
 TIMEOUT_S = 30
+# More of them slow each other down on a busy node, and an answer that is late counts as no.
+AT_A_TIME = 4
 
 _OPEN = """
 import sys, adios2
@@ -58,7 +60,7 @@ def main() -> None:
 
     planes = [each for each in TRANSPORTS.values() if each.opens_alone]
     engines = [each for each in ENGINES.values() if each.optional]
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
         of_planes, of_engines = pool.map(_plane_works, planes), pool.map(_engine_works, engines)
         of_operators = pool.map(_operator_works, OPERATORS.values())
     answers = {
