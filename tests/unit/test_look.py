@@ -192,6 +192,10 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
         "bins=20, bp5",
     ]
     assert both.title == f"test: {both.runs[0]} and {both.runs[1]}"
+    text = CHAIN.replace("variable: position", "variable: position, bins: '${{ params.bins }}'").replace("stages:", "params: {bins: 10, nu: 0.1}\nstages:")
+    sets = [plan_of(text, sets=(each,)) for each in ("params.nu=0.05", "params.nu=0.1", "params.bins=9")]
+    assert run_titles(["a", "b"], sets[:2]).runs == ["nu=0.05", "nu=0.1"]
+    assert run_titles(["a", "b"], sets[1:]).runs == ["bins=10", "bins=9"], "once, though a stage has it as well"
     apart = run_titles(["a", "b"], [one, plan_of(CHAIN, sets=("streams.*.transport=tcp",))])
     assert apart.runs == ["shm", "tcp"], "as the transport is called in the file"
     assert file_titles(None) == {}
