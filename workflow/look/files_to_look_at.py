@@ -81,7 +81,7 @@ def _some_data(folder: Path) -> dict[str, Path]:
         raise RunError(f"{partial[0].name}: {_NOT_CLOSED}", _look_again(folder))
     if is_run(str(folder)):
         if (folder.parent.parent / SCHEDULE_FILE).is_file() and (plan := _read_plan(folder)) and _writes_files(plan):
-            hint = "write `keep: all` into the campaign file, at the top level, and run the campaign again"
+            hint = "write `keep: all` into the campaign file, at the top level: later repetitions keep their data"
             raise RunError(f"{folder.name} has no data left: its campaign keeps the records of its runs only", hint)
         raise RunError(
             f"{folder.name} has no file of data: its streams left none, and no sink wrote one",
