@@ -283,3 +283,20 @@ def test_steps_without_a_column_and_equal_bytes_of_two_types(open_page: PageOpen
     assert looker.page.locator("figcaption span").inner_text() == "nothing in this step"
     looker.choose(form="histogram")
     assert looker.drawn()["y"].sum() == 5
+
+
+def test_the_title_of_the_scale_stays_beside_it_when_the_window_gets_another_size(
+    open_page: PageOpener, tmp_path: Path
+) -> None:
+    with h5py.File(tmp_path / "run.h5", "w") as file:
+        file["Step#0/plane"] = np.arange(900.0).reshape(30, 30)
+    look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    page.wait_for_function("document.body.dataset.drawn")
+    page.set_viewport_size({"width": 390, "height": 900})
+    place = "(name) => document.querySelector(name).getBoundingClientRect()"
+    page.wait_for_function(
+        f"() => {{ const at = {place}, title = at('.cbtitle');"
+        " return at('.main-svg').height === 400 && title.top > at('.xtitle').bottom"
+        " && title.bottom < at('.cbfill').top; }"
+    )

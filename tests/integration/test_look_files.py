@@ -17,7 +17,7 @@ import pytest
 from adios2 import Stream
 from click.testing import CliRunner
 
-from tests.support.sample_run import write_sample
+from tests.support.sample_run import make_plan, write_sample
 from workflow.api.archives import look_at
 from workflow.cli.main import wf
 from workflow.errors import RunError, WfError
@@ -88,8 +88,8 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
     (file,) = model_of(tmp_path / "page.html")["files"]
     assert (file["steps"], file["times"], file["timeUnit"]) == ([0, 100], [[0.0, 10.0]], "fs")
     columns = {view["name"]: view["columns"] for view in file["views"]}
-    assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm"}]
-    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "Å"}
+    assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm", "factor": 1.0}]
+    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "Å", "factor": 1.0}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",
         "data/meshes/rho": "image",
@@ -210,14 +210,27 @@ def test_runs_whose_arrays_differ_in_shape_have_no_difference_but_a_page(tmp_pat
     assert [view["name"] for view in file["views"]] == ["field", "more", "time"]
 
 
+def test_a_note_names_the_run_and_not_the_word_that_means_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = write_sample(tmp_path / "runs/one", steps=3)
+    (run / "events.jsonl").write_text("")
+    (tmp_path / "runs/latest").symlink_to("one")
+    write_bp(run / "pattern.bp")
+    assert look_at("latest").notes[0] == "one has not ended: its files may be incomplete"
+
+
 def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = write_sample(tmp_path / "runs/one", steps=3)
+    of_campaign = write_sample(tmp_path / "campaigns/x/runs/r01", steps=3, plan=make_plan(engine="BP5"))
+    (tmp_path / "campaigns/x/schedule.json").write_text("{}")
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("no archive")
     for given, message in (
         (run, r"one has no file of data.*\n  add a sink, `keep: \{component: archive\}`"),
         ("empty", r"empty is no run, and there is no BP and no HDF5 file in it\n  the runs here: wf runs"),
+        ("campaigns/x", r"x is a campaign, not a run\n  look at one of its runs \(1\): wf look campaigns/x/runs/r01"),
+        (of_campaign, r"r01 has no data left: its campaign keeps .*\n  write `keep: all` into the campaign file"),
         ("notes.txt", "neither a run, an archive of one, nor a BP or HDF5 file"),
         ("no", "there is no run `no`\n  the newest runs here: one"),
     ):

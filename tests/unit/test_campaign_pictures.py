@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
@@ -22,6 +23,7 @@ from workflow.campaign.results.picture_canvas import (
     COLOURS,
     ResultsPicture,
     axis_unit,
+    begin_at_zero,
     line_length,
     new_canvas,
     set_finding,
@@ -172,6 +174,28 @@ def test_a_value_that_means_nothing_for_a_trial_is_not_in_its_label() -> None:
     results = make_results(spec_of(), schedule_of().model_copy(update={"trials": trials}), history_of())
     drawn = make_pictures(results)[0].svg.decode()
     assert "via sst, 1 rank, transport tcp" in drawn and ">via bp5, 1 rank<" in drawn
+
+
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_an_axis_from_zero_does_not_cut_the_mark_of_its_largest_value(
+    which: Literal["x", "y"],
+) -> None:
+    _, axes = new_canvas(3.0)
+    axes.plot([598.0, 600.0], [598.0, 600.0], "o")
+    begin_at_zero(axes, which)
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    assert low == 0 and high >= 620
+
+
+def test_a_caption_names_the_interval_only_where_one_is_drawn() -> None:
+    titles = {}
+    for count in (3, 8):
+        results = make_results(spec_of(repetitions=count), schedule_of(), history_of(count))
+        titles[count] = [each.title for each in make_pictures(results)]
+    assert any("the median and its 95 % interval" in each for each in titles[8])
+    assert any("medians and their 95 % intervals" in each for each in titles[8])
+    assert not any("every repetition" in each and "interval" in each for each in titles[3])
+    assert not any("medians and" in each for each in titles[3])
 
 
 def test_long_labels_lose_what_they_share_and_stay_different() -> None:
@@ -360,9 +384,9 @@ def test_a_label_of_a_comparison_that_is_too_long_leaves_out_what_is_always_the_
     results = make_results(spec_of(), schedule_of(), history_of())
     one, other = (each.model_copy(update={"at": {**each.at, **long}}) for each in results.comparisons)
     (*_, picture) = make_pictures(results.model_copy(update={"comparisons": [one, other]}))
-    assert {"time: bp5 against sst (1 rank)", "time: bp5 against sst (2 ranks)"} <= set(texts_of(picture))
+    assert {"time: bp5 with sst (1 rank)", "time: bp5 with sst (2 ranks)"} <= set(texts_of(picture))
     (*_, picture) = make_pictures(results)
-    assert "time: bp5 against sst (1 rank)" in texts_of(picture)
+    assert "time: bp5 with sst (1 rank)" in texts_of(picture)
 
 
 def test_labels_use_the_whole_width_of_the_picture() -> None:

@@ -191,7 +191,7 @@ def test_without_any_estimate_no_time_is_stated(tmp_path: Path) -> None:
     assert lines == [
         "they run side by side, up to 4 at once, each on its own nodes",
         "jobs: 2 nodes for at most 5 min 00 s each",
-        "time: not known; at most 10 min 00 s a run. `expected: 20 s` in the file states it",
+        "time: not known; at most 10 min 00 s a run; write `expected: 20 s` in the file to state it",
     ]
     each = PilotsOfCampaign(PilotSize(2, CORES, 300.0), 2, in_jobs=True, job_each=True)
     estimates = EstimatedDurations(20.0, 600.0)

@@ -166,11 +166,17 @@ def test_the_summary_names_what_ran_what_was_decided_and_the_winner() -> None:
     )
     only = results.model_copy(update={"comparisons": results.comparisons[:1], "load": 0.4, "cores": 2})
     assert results_summary(only) == (
-        "32 of 32 repetitions succeeded; 1 comparison decided; the machine was quiet; "
+        "32 of 32 repetitions succeeded; 1 comparison decided; median load 0.4 on 2 cores; "
         "sst is the fastest: bp5 has 2.00 times the time of sst [2.00, 2.00]."
     )
     busy = only.model_copy(update={"load": 7.25, "comparisons": results.comparisons[1:]})
-    assert results_summary(busy).endswith("the machine was busy; it is not decided which is the fastest.")
+    assert results_summary(busy).endswith(
+        "the machine was busy: median load 7.2 on 2 cores; it is not decided which is the fastest."
+    )
+    undecided = [each.model_copy(update={"decision": "undecided"}) for each in results.comparisons]
+    assert results_summary(results.model_copy(update={"comparisons": undecided})) == (
+        "32 of 32 repetitions succeeded; 2 comparisons undecided."
+    ), "once"
 
 
 def test_the_summary_names_all_values_that_may_be_the_best() -> None:

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.drawings import DrawnPipeline, overlaps, read_rails, read_svg
-from tests.support.planner import Planner
+from tests.support.planner import CHAIN, Planner
 from tests.support.sample_run import make_end, make_stage
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
@@ -75,7 +75,7 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     box_of = {figure.key: figure.box for figure in drawn.figures}
     turned = {(f"stream {stream}", f"stage {reader}") for stream, reader in graph.backwards}
     for stream in graph.streams:
-        if graph.backwards >= {(stream.name, reader) for reader in stream.readers}:
+        if stream.readers and graph.backwards >= {(stream.name, reader) for reader in stream.readers}:
             turned.add((f"stage {stream.writer}", f"stream {stream.name}"))
     for join in drawn.joins:
         first, last = join[::-1] if join in turned else join
@@ -366,6 +366,14 @@ def test_a_circle_of_streams_is_drawn(plan_of: Planner) -> None:
     assert make_png(make_shapes(graph)).startswith(b"\x89PNG")
     assert pipeline_drawing(plan) is not None
     assert all(name in make_mermaid(graph) for name in ("fluid", "solid", "force", "shape"))
+
+
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_a_stream_that_nobody_reads_yet_is_behind_its_writer(plan_of: Planner, direction: Direction) -> None:
+    """That of a spool has readers after a restart only."""
+    plan = plan_of(CHAIN.replace("to: count}", "to: count, spool: auto}"))
+    assert not plan.stream("positions-spool").readers
+    check_drawing(make_pipeline_graph(plan), direction)
 
 
 def test_members_that_read_each_other_are_one_figure_with_one_line(plan_of: Planner) -> None:

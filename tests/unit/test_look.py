@@ -192,6 +192,11 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
         "bins=20, bp5",
     ]
     assert both.title == f"test: {both.runs[0]} and {both.runs[1]}"
+    text = CHAIN.replace("variable: position", "variable: position, bins: '${{ params.bins }}'")
+    text = f"params: {{bins: 10, nu: 0.1}}{text}"
+    sets = [plan_of(text, sets=(each,)) for each in ("params.nu=0.05", "params.nu=0.1", "params.bins=9")]
+    assert run_titles(["a", "b"], sets[:2]).runs == ["nu=0.05", "nu=0.1"]
+    assert run_titles(["a", "b"], sets[1:]).runs == ["bins=10", "bins=9"], "once, though a stage has it as well"
     apart = run_titles(["a", "b"], [one, plan_of(CHAIN, sets=("streams.*.transport=tcp",))])
     assert apart.runs == ["shm", "tcp"], "as the transport is called in the file"
     assert file_titles(None) == {}
@@ -219,7 +224,7 @@ def test_the_model_names_steps_units_and_numbers() -> None:
     (file,) = to_model(["run"], [page_file()])["files"]
     assert file["steps"] == [0, 10] and file["times"] == [[0.0, None]] and file["timeUnit"] == "ps"
     (pdf,) = file["views"]
-    assert pdf["columns"] == [{"name": "pdf", "label": "probability", "unit": "Å⁻¹"}]
+    assert pdf["columns"] == [{"name": "pdf", "label": "probability", "unit": "Å⁻¹", "factor": 1.0}]
     assert pdf["runs"] == [{"extents": [[2], [2]], "columns": [{"values": (ZEROS, None), "low": 0.0, "high": 1.0}]}]
 
 
@@ -229,3 +234,14 @@ def test_names_cannot_become_part_of_the_page() -> None:
     assert "<script>alert" not in page
     model = page.partition('id="model">')[2].partition("</script>")[0]
     assert json.loads(model)["files"][0]["views"][0]["name"] == evil
+
+
+def test_units_with_a_number_are_multiplied_out_once_for_all_values_of_one_unit() -> None:
+    shown = DataView("e", "particles", (ViewColumn("x", "x"), ViewColumn("y", "y")), (((2,),),))
+    labels = {name: VariableLabel("", "0.00106 m") for name in "xy"}
+    carried = {"e": ((Carried((ZEROS,), 0.0, 40.0), Carried((ZEROS,), -0.5, 0.5)),)}
+    file = FileView("a.h5", (50,), ((50.0,),), "1.77e-10 s", labels, (shown,), {"e": whole(shown)}, carried)
+    (model,) = to_model(["run"], [file])["files"]
+    assert (model["timeUnit"], model["timeFactor"] * 50) == ("ns", pytest.approx(8.85))
+    for column in model["views"][0]["columns"]:
+        assert (column["unit"], column["factor"]) == ("mm", pytest.approx(1.06))

@@ -369,7 +369,9 @@ def _jobs(packed: PackedCampaign) -> str:
 
 def _time(packed: PackedCampaign, spec: CampaignSpec, at_once: int) -> list[str]:
     if packed.known_by == "deadline":
-        return [f"time: not known; at most {duration(spec.deadline)} a run. `expected: 20 s` in the file states it"]
+        return [
+            f"time: not known; at most {duration(spec.deadline)} a run; write `expected: 20 s` in the file to state it"
+        ]
     timeline = packed.timeline
     queue = ", besides the time in the queue" if packed.pilots.in_jobs else ""
     cost = f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from workflow.campaign.campaign_directory import RUNS_FOLDER, SCHEDULE_FILE
 from workflow.compare.compare_runs import incomplete_notes
 from workflow.crate.archive_files import RECORDS
 from workflow.data_files.read_steps import as_far_as_it_goes, find_data, is_data, is_open
@@ -63,7 +64,7 @@ def find_files(given: Path, scratch: Path) -> LookedAt:
     if given.suffix in (*BP_SUFFIXES, *HDF5_SUFFIXES) and not is_run(str(given)):
         raise RunError(f"there is no file {shortened(str(given))}", HINT)
     run = find_run(given)
-    notes = list(incomplete_notes(given, run))
+    notes = list(incomplete_notes(Path(run.name), run))
     return _without_open_files(run, LookedAt(run.name, _some_data(run), notes, _read_plan(run)), scratch)
 
 
@@ -79,10 +80,17 @@ def _some_data(folder: Path) -> dict[str, Path]:
     if partial := sorted(folder.rglob("*.partial")):
         raise RunError(f"{partial[0].name}: {_NOT_CLOSED}", _look_again(folder))
     if is_run(str(folder)):
+        if (folder.parent.parent / SCHEDULE_FILE).is_file() and (plan := _read_plan(folder)) and _writes_files(plan):
+            hint = "write `keep: all` into the campaign file, at the top level: later repetitions keep their data"
+            raise RunError(f"{folder.name} has no data left: its campaign keeps the records of its runs only", hint)
         raise RunError(
             f"{folder.name} has no file of data: its streams left none, and no sink wrote one",
             "add a sink, `keep: {component: archive}`, with a stream to it; or run it by files: `--via bp5`",
         )
+    if (folder / SCHEDULE_FILE).is_file():
+        runs = sorted(path.parent for path in folder.glob(f"{RUNS_FOLDER}/*/{PLAN_FILE}"))
+        hint = f"look at one of its runs ({len(runs)}): wf look {runs[0]}" if runs else "it has no run yet"
+        raise RunError(f"{folder} is a campaign, not a run", hint)
     raise RunError(f"{folder} is no run, and there is no BP and no HDF5 file in it", "the runs here: wf runs")
 
 
@@ -91,6 +99,12 @@ def _read_plan(run: Path) -> Plan | None:
         return read_plan((run / PLAN_FILE).read_bytes(), PLAN_FILE)
     except (OSError, RunError):
         return None
+
+
+def _writes_files(plan: Plan) -> bool:
+    return any(not each.traits.in_memory for each in plan.streams) or any(
+        "write" in each.file_parameters.values() for each in plan.stages
+    )
 
 
 def _records(folder: Path) -> Path:
@@ -159,6 +173,7 @@ def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
 
 
 _MOST_SETTINGS = 3
+_PARAMS = "params."
 
 
 class RunTitles(NamedTuple):
@@ -208,8 +223,8 @@ def _inside(path: str) -> str:
 
 
 def _settings(plan: Plan) -> dict[str, str]:
-    """What users set: parameters and ranks of stages, engines and transports of streams."""
-    found: dict[str, str] = {}
+    """What users set: parameters of the pipeline, parameters and ranks of stages, engines and transports of streams."""
+    found = {f"{_PARAMS}{name}": _text(each.value) for name, each in plan.params.items()}
     for stage in plan.stages:
         given = {name: value for name, value in stage.parameters.items() if name not in stage.file_parameters}
         found |= {f"{stage.name}.{name}": _text(value) for name, value in given.items()}
@@ -224,6 +239,9 @@ def _differences(settings: Sequence[dict[str, str]]) -> list[str]:
     """For each run the settings that are not the same in all of them; empty texts where none differs."""
     keys = list(dict.fromkeys(key for each in settings for key in each))
     keys = [key for key in keys if len({each.get(key) for each in settings}) > 1]
+    # What a parameter of the pipeline has set in a stage is said by the parameter.
+    params = [[each.get(key) for each in settings] for key in keys if key.startswith(_PARAMS)]
+    keys = [key for key in keys if key.startswith(_PARAMS) or [each.get(key) for each in settings] not in params]
     # Another engine has another transport.
     keys = [key for key in keys if not (key.endswith(".transport") and f"{key.rpartition('.')[0]}.via" in keys)]
     lasts = [key.rpartition(".")[2] for key in keys]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from workflow.formatting import plural, size
-from workflow.look.drawn_variables import DataView, ViewKind
+from workflow.look.drawn_variables import DataView, VariableLabel, ViewKind
 from workflow.look.files_to_look_at import RunTitles
 from workflow.look.fit_page_size import thinning_text
 from workflow.look.read_numbers import Carried, FileView
-from workflow.physical_units import printed
+from workflow.physical_units import readable
 from workflow.report.html.page import TEMPLATES
 
 
@@ -103,21 +103,36 @@ def to_model(runs: Sequence[str], files: Sequence[FileView]) -> dict[str, Any]:
 
 
 def _file(file: FileView) -> dict[str, Any]:
+    times = [abs(time) for each in file.times for time in each if time is not None]
+    time_factor, time_unit = readable(file.time_unit, max(times, default=0.0)) if file.time_unit else (1.0, "")
+    largest = _largest(file)
     return {
         "name": file.title or file.name,
         "steps": list(file.steps),
         "times": [list(times) for times in file.times],
-        "timeUnit": printed(file.time_unit) if file.time_unit else "",
-        "views": [_view(file, view) for view in file.views if view.name in file.carried],
+        "timeUnit": time_unit,
+        "timeFactor": time_factor,
+        "views": [_view(file, view, largest) for view in file.views if view.name in file.carried],
     }
 
 
-def _view(file: FileView, view: DataView) -> dict[str, Any]:
+def _largest(file: FileView) -> dict[str, float]:
+    """Unit → the largest modulus of all values that have it: coordinates of one unit stay in one."""
+    found: dict[str, float] = {}
+    for name, columns in ((view.name, view.columns) for view in file.views if view.name in file.carried):
+        for run in file.carried[name]:
+            for column, each in zip(columns, run, strict=True):
+                unit = file.labels.get(column.variable, VariableLabel()).unit
+                found[unit] = max(found.get(unit, 0.0), abs(each.low or 0.0), abs(each.high or 0.0))
+    return found
+
+
+def _view(file: FileView, view: DataView, largest: Mapping[str, float]) -> dict[str, Any]:
     thinning = file.thinned[view.name]
     return {
         "name": view.name,
         "kind": view.kind,
-        "columns": [_column(file, view, index) for index in range(len(view.columns))],
+        "columns": [_column(file, view, index, largest) for index in range(len(view.columns))],
         # Indices into the steps of the file.
         "taken": list(range(0, len(file.steps), thinning.every)),
         "strides": list(thinning.strides),
@@ -133,14 +148,20 @@ def _view(file: FileView, view: DataView) -> dict[str, Any]:
     }
 
 
-def _column(file: FileView, view: DataView, index: int) -> dict[str, str]:
+def _column(file: FileView, view: DataView, index: int, largest: Mapping[str, float]) -> dict[str, str | float]:
+    """`factor`: by what the page multiplies the numbers, so that they are in this unit."""
     column = view.columns[index]
-    text, unit = file.labels.get(column.variable, ("", ""))
-    unit = printed(unit) if unit else ""
+    text, unit = file.labels.get(column.variable, VariableLabel())
+    factor, unit = readable(unit, largest.get(unit, 0.0)) if unit else (1.0, "")
     if view.kind == "vectors":
-        return {"name": column.label, "label": f"{text or column.variable} {column.label}", "unit": unit}
+        return {
+            "name": column.label,
+            "label": f"{text or column.variable} {column.label}",
+            "unit": unit,
+            "factor": factor,
+        }
     label = column.label if view.kind == "particles" or not text else text
-    return {"name": column.label, "label": label, "unit": unit}
+    return {"name": column.label, "label": label, "unit": unit, "factor": factor}
 
 
 _RANKS: dict[ViewKind, int] = {"volume": 0, "image": 0, "particles": 1, "vectors": 2, "line": 3, "scalar": 5}

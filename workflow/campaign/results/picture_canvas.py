@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from workflow.campaign.file.trials import Parameters, in_words, short_names, trial_text, value_in_words, value_text
 from workflow.campaign.results.campaign_tables import varied
-from workflow.campaign.results.results_model import MetricFacts
+from workflow.campaign.results.results_model import MetricFacts, TrialResult
 from workflow.formatting import NO_BREAK, in_one_line
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ AXIS_LINE = 36
 """Letters in one line beside a vertical axis."""
 MOST_LINES, LINE = 2, 0.16
 """Lines of a sentence of the title, and inches of each."""
+ROOM = 0.04
+"""Beside what is drawn, as a share of the axis."""
 LOGARITHMIC = 20.0
 """From this ratio of the largest to the smallest value on their axis is logarithmic."""
 LOGARITHM = ", logarithmic"
@@ -186,9 +188,21 @@ def axis_unit(unit: str, largest: float) -> tuple[float, str]:
     return 1.0, "" if unit in ("1", "ratio", "steps") else unit
 
 
+def has_intervals(rows: Sequence[TrialResult]) -> bool:
+    """Whether an interval is drawn of any: few repetitions have none."""
+    return any(each.low is not None for each in rows)
+
+
 def is_wide(values: Sequence[float]) -> bool:
     """Whether values differ by so much that the small ones are seen on a logarithmic axis only."""
     return min(values) > 0 and max(values) >= LOGARITHMIC * min(values)
+
+
+def begin_at_zero(axes: Axes, which: Literal["x", "y"]) -> None:
+    """An axis from 0 to beyond the largest value drawn: from values that are alike the usual margin would be so small
+    that the end of the axis cuts their marks."""
+    set_limits, largest = (axes.set_xlim, axes.dataLim.x1) if which == "x" else (axes.set_ylim, axes.dataLim.y1)
+    set_limits(0, largest * (1 + ROOM) if largest > 0 else None)
 
 
 def set_logarithmic(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:

@@ -18,11 +18,14 @@ from workflow.campaign.results.picture_canvas import (
     LONGEST,
     MOST_ROWS,
     PALE,
+    ROOM,
     ROW,
     WIDTH,
     ResultsPicture,
     RowLabels,
     RowSpace,
+    begin_at_zero,
+    has_intervals,
     is_wide,
     label_axis,
     label_values,
@@ -93,8 +96,6 @@ BAND = 12
 DOT: Any = {"markersize": 3, "alpha": 0.7}
 # Of ratios that are all near 1 this much is shown, so that noise does not look like an effect.
 NARROWEST = 1.1
-ROOM = 0.04
-"""On each side, as a share of the axis."""
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
@@ -159,11 +160,12 @@ def _values(
     if is_wide(values):
         set_logarithmic(axes, "x", values)
     else:
-        axes.set_xlim(left=0)
+        begin_at_zero(axes, "x")
     label_values(axes.xaxis, metric, max(values))
     _explain_values(canvas, axes, shown)
     set_finding(axes, finding(metric, rows, compared))
-    title = f"{metric.title} ({metric.of}): every repetition, the median and its 95 % interval"
+    told = ", the median and its 95 % interval" if has_intervals(shown) else " and the median"
+    title = f"{metric.title} ({metric.of}): every repetition{told}"
     data = [
         [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
         for each in shown
@@ -249,7 +251,7 @@ def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) ->
     if any(any(each.outliers) for each in shown):
         axes.plot([], [], "o", color=BLACK, **DOT, fillstyle="none", label="outlier")
     axes.plot([], [], "|", markersize=11, markeredgewidth=2, color=BLACK, label="median")
-    if any(each.low is not None for each in shown):
+    if has_intervals(shown):
         axes.plot([], [], color=BLACK, linewidth=BAND, alpha=0.3, solid_capstyle="butt", label="95 % interval")
     set_legend(canvas, axes)
 
@@ -353,7 +355,7 @@ def _own(each: ComparisonResult, compared: Sequence[ComparisonResult]) -> Parame
 
 def _comparison_label(each: ComparisonResult, metric: MetricFacts, names: Mapping[str, str], where: Parameters) -> str:
     at = f" ({', '.join(in_words(names[key], value) for key, value in where.items())})" if where else ""
-    return f"{metric.title}: {compared_text(each, 'against')}{at}"
+    return f"{metric.title}: {compared_text(each, 'with')}{at}"
 
 
 class Box(NamedTuple):
@@ -395,7 +397,7 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
             _draw(axes, row + box_height * 1.2 * (position - (len(group) - 1) / 2), box_height, box, each)
             label = naming.whole(each.parameters)
             data += [[label, each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
-    axes.set_xlim(left=0)
+    begin_at_zero(axes, "x")
     label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))
     for operation, colour in OPERATIONS.items():
         if any(each.operation == operation for each in times):

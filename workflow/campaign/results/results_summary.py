@@ -19,7 +19,7 @@ from workflow.formatting import plural, three_figures
 
 
 def results_summary(results: CampaignResults) -> str:
-    """`32 of 32 repetitions succeeded; 2 comparisons decided; the machine was quiet; sst is the fastest: …`."""
+    """`32 of 32 repetitions succeeded; 2 comparisons decided; median load 0.4 on 2 cores; sst is the fastest: …`."""
     parts = [_count_text(results.trials), _decided_text(results.comparisons), _load_text(results)]
     parts.append(_best_text(results))
     return "; ".join(part for part in parts if part) + "."
@@ -40,13 +40,17 @@ def _decided_text(comparisons: Sequence[ComparisonResult]) -> str:
     if not comparisons:
         return ""
     undecided = sum(each.decision == "undecided" for each in comparisons)
+    if undecided == len(comparisons):
+        return f"{plural(undecided, 'comparison')} undecided"
     text = f"{plural(len(comparisons) - undecided, 'comparison')} decided"
     return f"{text}, {undecided} undecided" if undecided else text
 
 
 def _load_text(results: CampaignResults) -> str:
-    busy = machine_is_busy(results.load, results.cores)
-    return "" if busy is None else f"the machine was {'busy' if busy else 'quiet'}"
+    if results.load is None or (busy := machine_is_busy(results.load, results.cores)) is None:
+        return ""
+    load = f"median load {results.load:.1f} on {plural(results.cores, 'core')}"
+    return f"the machine was busy: {load}" if busy else load
 
 
 class _Best(NamedTuple):
@@ -58,8 +62,8 @@ class _Best(NamedTuple):
 
 def _best_text(results: CampaignResults) -> str:
     """What the metric and the key of the largest certain difference say, or those of the first comparison."""
-    if not results.comparisons:
-        return ""
+    if all(each.decision == "undecided" for each in results.comparisons):
+        return ""  # that has been said
     first, *_ = [*certain(results.comparisons), *results.comparisons]
     metric = next(each for each in results.metrics if each.name == first.metric)
     chosen = [each for each in results.comparisons if (each.metric, each.vary) == (first.metric, first.vary)]

@@ -21,6 +21,8 @@ from workflow.campaign.results.picture_canvas import (
     WIDEST,
     DataRow,
     ResultsPicture,
+    begin_at_zero,
+    has_intervals,
     is_wide,
     label_values,
     new_canvas,
@@ -153,7 +155,9 @@ def scaling_picture(
     if any(lines) or has_ideal:
         set_legend(canvas, axes)
     name = short_names([key_ for each in points for key_ in each])[key]
-    title = f"{metric.title} ({metric.of}) by {name}: medians and their 95 % intervals"
+    title = (
+        f"{metric.title} ({metric.of}) by {name}: medians{' and their 95 % intervals' if has_intervals(rows) else ''}"
+    )
     title += f"; dotted: ideal {scaling} scaling from the first point of each line" if has_ideal else ""
     columns = ["line", name, "trial", "median", "low", "high", "ideal"]
     return ResultsPicture(
@@ -212,7 +216,7 @@ def _set_axes(
     if is_wide(ends) or (is_logarithmic and is_straight):
         set_logarithmic(axes, "y", medians)
     else:
-        axes.set_ylim(bottom=0)
+        begin_at_zero(axes, "y")
     names = short_names(varied(each.parameters for each in rows))
     axes.set_xlabel(", ".join(names[each] for each in [key, *others.keys]) + (LOGARITHM if is_logarithmic else ""))
     label_values(axes.yaxis, metric, max(medians))

@@ -120,7 +120,7 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
         turned |= {(label, f"stage {reader}") for reader in back}
         # Between the stages that it joins, beside the streams that lead forward. Of members that read each other, which
         # are one figure, both ends are one line.
-        is_between = len(back) == len(stream.readers) and stream.writer not in back
+        is_between = bool(back) and len(back) == len(stream.readers) and stream.writer not in back
         turned |= {(f"stage {stream.writer}", label)} if is_between else set()
     for stage in graph.stages:
         for verb, files in (("reads", stage.reads), ("writes", stage.writes)):

@@ -88,7 +88,7 @@ async function drawPanel(panel, figure) {
 
 function stateText() {
   const {file, view} = now(), index = number("step"), step = view.taken[index];
-  const time = file.times.map((times) => times[step]).find((each) => each != null);
+  const time = RUNS.map((run) => timeOf(file, run, step)).find((each) => each !== null);
   const parts = [`step ${file.steps[step]}`];
   if (time !== undefined) parts.push(`time ${short(time)}${file.timeUnit ? ` ${file.timeUnit}` : ""}`);
   byId("step-text").value = `${parts.join(", ")} (${index + 1} of ${view.taken.length})`;
@@ -170,6 +170,7 @@ function start() {
     event.preventDefault();
     move(event.shiftKey ? "plane" : "step", by);
   });
+  addEventListener("resize", draw);  // the place of the scale below an image depends on the height of the drawing
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   return draw();
 }

@@ -18,13 +18,14 @@ const decoded = new Map();
 function numbers(view, run, index, column) {
   const text = view.runs[run].columns[column].values[index];
   if (text == null) return null;
-  // One text is other numbers in a view of other digits.
-  const key = `${view.itemBytes} ${text}`;
+  // One text is other numbers in a view of other digits or units.
+  const {factor} = view.columns[column], key = `${view.itemBytes} ${factor} ${text}`;
   if (!decoded.has(key)) {
     if (decoded.size >= 32) decoded.delete(decoded.keys().next().value);
     const raw = atob(text), bytes = new Uint8Array(raw.length);
     for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    decoded.set(key, view.itemBytes === 8 ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer));
+    const values = view.itemBytes === 8 ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
+    decoded.set(key, factor === 1 ? values : Float64Array.from(values, (value) => value * factor));
   }
   return decoded.get(key);
 }
@@ -64,6 +65,11 @@ function statistics(values) {
 
 const stem = (name) => name.slice(0, Math.max(0, name.lastIndexOf("_")));
 const label = (column) => column.unit ? `${column.label} (${column.unit})` : column.label;
+
+function timeOf(file, run, step) {
+  const time = file.times[run][step] ?? null;
+  return time === null ? null : time * file.timeFactor;
+}
 
 function isMonotonic(values) {
   const sign = Math.sign(values[1] - values[0]);
@@ -206,7 +212,8 @@ function rangeOf(view, column, index) {
     ? RUNS.map((run) => view.runs[run].columns[column])
     : RUNS.filter((run) => has(view, run, index, column)).map((run) => statistics(numbers(view, run, index, column)));
   const known = given.filter((each) => each.low != null && Number.isFinite(each.low));
-  const low = Math.min(...known.map((each) => each.low)), high = Math.max(...known.map((each) => each.high));
+  const factor = byId("fixed").checked ? view.columns[column].factor : 1;
+  const low = factor * Math.min(...known.map((each) => each.low)), high = factor * Math.max(...known.map((each) => each.high));
   if (!known.length) return [0, 1];
   return low < high ? [low, high] : [low - (Math.abs(low) * 0.1 || 1), high + (Math.abs(high) * 0.1 || 1)];
 }
@@ -267,7 +274,7 @@ function scalarPanels(file, view, index) {
   });
   const text = label(view.columns[0]);
   const draw = (values, run, name) => {
-    const times = view.taken.map((each) => file.times[run][each]), timed = times.every((time) => time !== null) && isMonotonic(times);
+    const times = view.taken.map((each) => timeOf(file, run, each)), timed = times.every((time) => time !== null) && isMonotonic(times);
     const x = timed ? {values: times, label: file.timeUnit ? `time (${file.timeUnit})` : "time"} : {values: steps, label: "step"};
     return {...curve(x, values, name), mark: index};
   };
