@@ -75,7 +75,8 @@ def reference_problems(
     stages = {str(path[-1]): stage for path, stage in reversed(by_path.items())}
     for path, stage in by_path.items():
         yield from _stage_problems(root, path, stage, {*stages, *added}, base)
-    for name, stream in section(root, "streams").items():
+    # Without a stage each end of a stream would be a mistake, and is none.
+    for name, stream in section(root, "streams").items() if by_path else ():
         for path, end in _ends(("streams", name), stream):
             if end.partition(".")[0] not in added:
                 yield from _end_problems(root, path, end, stages, components)

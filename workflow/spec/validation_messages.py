@@ -83,12 +83,21 @@ def _problems_of(error: ValidationError, model: Model, node: Node, at: KeyPath, 
     for detail in error.errors(include_url=False):
         each = _located(detail, model, node)
         groups.setdefault(each.path, []).append(each)
+    meant = {_meant(model, path) for path, errors in groups.items() if errors[0].detail["type"] == "extra_forbidden"}
     for path, errors in groups.items():
+        if path in meant and errors[0].detail["type"] == "missing":
+            continue  # it is there, misspelt
         deeper = any(len(other) > len(path) and other[: len(path)] == path for other in groups)
         if deeper and all(each.branch for each in errors):
             continue  # `to: [a, 5]`: the list's error about 5 is more specific than "expected text"
         message, hint, at_key = _said(errors, model, node)
         yield problem_at(root, at + path, message, hint, at_key=at_key)
+
+
+def _meant(model: Model, path: KeyPath) -> KeyPath:
+    """The key that an unknown one may be meant for, else itself."""
+    here, key = model_at(model, path[:-1]), str(path[-1])
+    return (*path[:-1], nearest_name(key, keys_of(here) if here else {}) or key)
 
 
 def _located(detail: ErrorDetails, model: Model, node: Node) -> _Error:

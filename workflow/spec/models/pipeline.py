@@ -504,7 +504,7 @@ class PipelineParameter(Spec):
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if not is_number and (self.minimum, self.maximum) != (None, None):
-            raise ValueError("only numbers have bounds; remove minimum and maximum")
+            raise ValueError("only numbers have bounds; give a number as `value`, or remove minimum and maximum")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
         return self

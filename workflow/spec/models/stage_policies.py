@@ -479,7 +479,7 @@ class SteeredValue(Spec):
         # What follows `; ` is what to type (workflow.spec.validation_messages).
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if self.value is not None and not is_number and (self.minimum, self.maximum) != (None, None):
-            raise ValueError("only numbers have bounds; remove minimum and maximum")
+            raise ValueError("only numbers have bounds; give a number as `value`, or remove minimum and maximum")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
         if self.file is None and (self.signal is not None or "text" in self.model_fields_set):
