@@ -255,6 +255,8 @@ def _list_of(model: Model, path: KeyPath, value: Any) -> list[Any]:
 
 def _words(text: str, is_command: bool) -> list[str]:
     """The words of a command line without their quotes, or what commas separate; empty where that is not clear."""
+    if "\0" in text:  # it stands for a placeholder below
+        return []
     placeholders = PLACEHOLDER.finditer(text)  # each is part of one word, with its blanks
     short = PLACEHOLDER.sub("\0", text)
     try:
