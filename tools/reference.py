@@ -279,6 +279,8 @@ def engines_page() -> str:
             values = [f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items()]
             lines += [f"All else is that of [{engine.based_on}](#{engine.based_on}). It sets {', '.join(values)}.", ""]
         elif engine.parameters:
+            if own := [f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items()]:
+                lines += [f"wf sets {', '.join(own)}, where the pipeline does not.", ""]
             lines.append("| parameter | side | type | ADIOS2's default | meaning |\n|---|---|---|---|---|")
             for key, parameter in engine.parameters.items():
                 kind = "/".join(parameter.choices) if parameter.choices else parameter.type
