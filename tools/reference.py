@@ -275,12 +275,11 @@ def engines_page() -> str:
         engine = load_engine(name)
         lines += [f"## {name}", "", f"ADIOS2 engine: {engine.engine}. {engine.summary}", ""]
         lines += [f"Coupling: {', '.join(engine.couplings)} (the first is the default).", ""]
+        values = ", ".join(f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items())
         if engine.based_on is not None:
-            values = [f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items()]
-            lines += [f"All else is that of [{engine.based_on}](#{engine.based_on}). It sets {', '.join(values)}.", ""]
+            lines += [f"All else is that of [{engine.based_on}](#{engine.based_on}). It sets {values}.", ""]
         elif engine.parameters:
-            if own := [f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items()]:
-                lines += [f"wf sets {', '.join(own)}, where the pipeline does not.", ""]
+            lines += [f"wf sets {values}, where the pipeline does not.", ""] if values else []
             lines.append("| parameter | side | type | ADIOS2's default | meaning |\n|---|---|---|---|---|")
             for key, parameter in engine.parameters.items():
                 kind = "/".join(parameter.choices) if parameter.choices else parameter.type

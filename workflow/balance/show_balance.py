@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workflow.balance.balance_model import Balance, BalancedCandidate, ProbeRecord
 from workflow.balance.candidates import Space, setting_text
 from workflow.balance.search import TOLERANCE
-from workflow.formatting import NOTHING, duration, plural, size, three_figures
+from workflow.formatting import NOTHING, duration, percent, plural, size, three_figures
 from workflow.report.show.forecast_tables import short_time, time_text
 from workflow.report.show.text_table import TERMINAL, Column, Table, make_table, number_column, text_column
 
@@ -17,6 +17,8 @@ AS_IT_IS = "as in the file"
 # Beyond it an estimate says only that it takes long.
 LONG_S, MANY = 4 * 3600.0, 500
 MOST_RIVALS = 3
+# Gains that are smaller do not count.
+LEAST_GAIN = percent(TOLERANCE)
 
 
 class _ComparedLine(NamedTuple):
@@ -71,14 +73,14 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
             yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(chosen.settings)}"
         elif first.ratio.median > 1 - TOLERANCE:
             pace = f"the pace is limited by {balance.limited_by}, and " if balance.limited_by else ""
-            yield f"nothing has run; by the forecast {pace}none of {of} gains more than 5 %: the file is kept"
+            yield f"nothing has run; by the forecast {pace}none of {of} gains more than {LEAST_GAIN}: the file is kept"
         else:
             gain = f"{what} smaller by a factor of {three_figures(1 / first.ratio.median)}"
             yield f"nothing has run; by the forecast the {best} of {of}: {settings_text(first.settings)}, {gain}"
             yield "  the file is kept: the error of a forecast may be larger"
         return
     if balance.decided and not chosen.settings:
-        yield f"the pipeline is balanced as it is: nothing that was tried is better by more than 5 % ({tried})"
+        yield f"the pipeline is balanced as it is: nothing that was tried is better by more than {LEAST_GAIN} ({tried})"
         return
     factor = f"{three_figures(1 / ratio.median)} ({three_figures(1 / ratio.high)} to {three_figures(1 / ratio.low)})"
     gain = f"{what} smaller by a factor of {factor}"
@@ -86,7 +88,7 @@ def verdict_lines(balance: Balance) -> Iterator[str]:
         yield f"{gain}: {settings_text(chosen.settings)} ({tried})"
         return
     yield f"undecided ({tried})"
-    so_far = "nothing that has run gains more than 5 %"
+    so_far = f"nothing that has run gains more than {LEAST_GAIN}"
     yield f"  so far the {best}: {settings_text(chosen.settings)}, {gain}" if chosen.settings else f"  so far {so_far}"
     for rival in balance.rivals[:MOST_RIVALS]:
         low, high = (three_figures(each / chosen.seconds.median) for each in (rival.seconds.low, rival.seconds.high))
