@@ -23,8 +23,10 @@ from workflow.run.state.events import (
     RunStarted,
     StageStarted,
     SteeringAsked,
+    StreamClosed,
     StreamOpened,
     StreamOpening,
+    StreamProgress,
 )
 from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
@@ -58,7 +60,7 @@ from workflow.run.verdict.failed_stages import (
 )
 from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
 from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
-from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, opening_stages
+from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, lost_message_at, opening_stages
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
@@ -251,6 +253,11 @@ def _ended_with_others(state: RunState, name: str) -> bool:
 def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
+    # What one end has done shows that the other one is open, of which there may be no word.
+    told = [event for event in events if isinstance(event, StreamOpened | StreamProgress | StreamClosed)]
+    moved = {event.stream for event in told if (event.stream, event.stage, event.side) in decisions.state.ends}
+    for stream in (decisions.state.plan.stream(name) for name in moved):
+        changed |= {name for name in (stream.writer, *stream.readers) if decisions.state.stages[name].opened is None}
     for name in decisions.state.stages if changed else ():
         if name in changed:
             _mark_if_open(decisions, name)
@@ -507,6 +514,8 @@ def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
             due += [since + limit if since + limit > t else t + limit / 20 for since in times]
     if limits.run is not None and state.started is not None:
         due.append(state.started + limits.run)
+    if (lost := lost_message_at(state)) is not None:
+        due.append(lost)
     return min(due)
 
 
@@ -563,7 +572,7 @@ def _start_again(decisions: Decisions) -> None:
 
 def _unopened(state: RunState, name: str) -> bool:
     ends = [end for end in state.ends_of(name) if end.live and end.opened is None]
-    return any(not _may_come_later(state, end) for end in ends)
+    return any(not _may_come_later(state, end) and not state.is_log_missing(end) for end in ends)
 
 
 def _may_come_later(state: RunState, end: EndState) -> bool:

@@ -275,6 +275,10 @@ class _Draft:
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
+                end = self.ends.get((stream, stage, side))
+                # Totals of a log are certain, the steps that were counted until then are not.
+                if end is not None and not end.reported and self._before.plan.stream(stream).traits.counted_by == "log":
+                    self._change_end((stream, stage, side), steps=steps)
                 self._change_end((stream, stage, side), closed=t, complete=complete)
 
     def _await_restart(self, name: str) -> None:

@@ -244,6 +244,18 @@ class RunState:
             return None
         return max(0, writer.steps - end.steps)
 
+    def is_log_missing(self, end: EndState) -> bool:
+        """Whether nothing is in the log of a program about an end that the other end shows to be open: its output may
+        go elsewhere. Then nothing is known of it but its exit code."""
+        if end.reported or end.opened is not None or self.plan.stream(end.stream).traits.counted_by != "log":
+            return False
+        if end.side == "write":
+            return any(reader.steps or reader.complete for reader in self.readers(end.stream))
+        # A writer waits for its only reader. One of which something else is known has a log.
+        is_awaited = len(self.readers(end.stream)) == 1 and not end.not_awaited
+        silent = all(each.opened is None and each.offered is None for each in self.ends_of(end.stage))
+        return is_awaited and silent and self.writer(end.stream).opened is not None
+
     def left_since(self, name: str) -> float | None:
         """Since when a stage that runs has closed all its streams; None where that is not so, or not known."""
         closed = [end.closed for end in self.ends_of(name)]

@@ -100,7 +100,15 @@ def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
     stage = state.stages[reader.stage]
     if not stage.runs or stage.status == "restarting" or others_go_on(state, reader.stage):
         return False
+    if not (_is_certain(state, writer) and _is_certain(state, reader)):
+        return False
     return _takes_all(state, writer, reader)
+
+
+def _is_certain(state: RunState, end: EndState) -> bool:
+    """Whether its steps are surely its own: lines of a log do not always say which of several streams they are of."""
+    same = [each for each in state.ends_of(end.stage) if each.side == end.side and not each.reported]
+    return end.reported or len(same) == 1
 
 
 def _takes_all(state: RunState, writer: EndState, reader: EndState) -> bool:
