@@ -1,4 +1,4 @@
-"""Ctrl-C that comes before a run can be stopped by it.
+"""The signals of a process of wf: what its caller has left, and Ctrl-C that comes before a run can be stopped by it.
 
 Python raises KeyboardInterrupt wherever it is at that moment. In a callback, such as those of the import system, the
 exception is printed and lost: the program goes on, and whoever has pressed Ctrl-C once waits for ever.
@@ -11,6 +11,24 @@ import signal
 from collections.abc import Iterator
 
 _came = False
+# Ignored on purpose: by nohup, and by shells in what they start with `&`. Python ignores the last two itself, and
+# `subprocess` gives them back to what it starts.
+_KEPT = {
+    getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGPIPE", "SIGXFSZ") if hasattr(signal, name)
+}
+
+
+def own_signals() -> None:
+    """Each process of wf begins with this: its caller's dispositions and mask outlive exec(2).
+
+    While SIGCHLD is ignored the exit status of a child is lost, and a signal that is blocked or ignored stops nothing.
+    So none is blocked, and none ignored but those of `_KEPT`; stages inherit that. The caller's umask and limits are
+    meant for the stages and stay; only the number of open files is raised (`stage_processes`), not for stages.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - _KEPT:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def note_interrupts() -> None:

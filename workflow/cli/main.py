@@ -16,7 +16,7 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
-from workflow.interrupts import interrupts_ignored, note_interrupts
+from workflow.interrupts import interrupts_ignored, note_interrupts, own_signals
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -88,6 +88,7 @@ def main() -> None:
     gc.set_threshold(200_000)
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
+    own_signals()
     note_interrupts()
     try:
         wf.main(prog_name="wf", standalone_mode=False)

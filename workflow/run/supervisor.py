@@ -16,6 +16,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.interrupts import own_signals
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
@@ -88,6 +89,7 @@ def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, n
 
 def main(arguments: list[str]) -> int:
     """Supervise the run in the directory given; the exit code is the run's."""
+    own_signals()
     if len(arguments) != 1:
         usage = "usage: python -m workflow.run.supervisor RUN_DIR"
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))

@@ -231,7 +231,8 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case StageSilent():
             return _warning(warning_text(event))
         case StageExited():
-            how = f"ended with exit code {event.code}" if event.signal is None else signal_text(event.signal)
+            code = "an unknown exit code" if event.code is None else f"exit code {event.code}"
+            how = f"ended with {code}" if event.signal is None else signal_text(event.signal)
             return f"{event.stage}: {how}" + (f": {event.note}" if event.note else "")
         case StageSuspended():
             what = "has been stopped by a signal (SIGSTOP)" if event.suspended else "has been continued"

@@ -39,6 +39,7 @@ from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.node_folder import links, remove_here
 from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import STAGE_VARIABLE
+from workflow.interrupts import own_signals
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.guard.own_node import node_name
@@ -335,6 +336,7 @@ def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> No
 
 def main(run_dir: str, job: str = "", *command: str) -> int:
     """Guard until the run has ended, or its supervisor is dead."""
+    own_signals()
     asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time

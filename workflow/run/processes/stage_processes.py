@@ -79,6 +79,7 @@ def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
     return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
 
 
+_LOST_STATUS = 255  # of a process that has ended in an unknown way, in place of an exit code
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
@@ -241,6 +242,8 @@ class StageProcesses:
         self._close_exit_descriptor(name)
         code, usage = _reap(process)
         cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
+        if code is None:
+            return Ending(None, None, "another part of this process, or the system, has taken its exit status", cpu_s)
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
@@ -355,15 +358,17 @@ class _Usage(NamedTuple):
     peak_bytes: int | None = None
 
 
-def _reap(process: subprocess.Popen[bytes]) -> tuple[int, _Usage]:
-    """(exit code as of Popen, what it used) of a process that has ended.
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int | None, _Usage]:
+    """(exit code as of Popen, what it used) of a process that has ended; the code is None where somebody else has
+    taken it: a program in whose process this runs, or the system, while SIGCHLD is ignored.
 
     Linux counts the memory of this process, from which that one was forked: up to that size nothing is known.
     """
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except ChildProcessError:  # a thread has waited for it, where there are no pidfds
-        return process.wait(), _Usage()
+    except ChildProcessError:
+        process.returncode = _LOST_STATUS  # nobody waits for it again
+        return None, _Usage()
     process.returncode = os.waitstatus_to_exitcode(status)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
@@ -419,7 +424,8 @@ def _exit_descriptor(process: subprocess.Popen[bytes]) -> int:
     reader, writer = os.pipe()
 
     def wait() -> None:
-        process.wait()
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its status is for `collect`
         os.close(writer)
 
     threading.Thread(target=wait, daemon=True).start()

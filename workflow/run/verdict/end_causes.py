@@ -67,6 +67,8 @@ def exit_text(stage: StageState) -> str:
         return _said_text(stage, first)
     if stage.signal is not None:
         return signal_text(stage.signal) + note + _kill(stage)
+    if stage.code is None:
+        return f"ended, and its exit code is not known{note}"
     return f"ended with exit code {stage.code}{note}"
 
 
