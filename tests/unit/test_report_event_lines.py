@@ -69,6 +69,15 @@ WORDS: list[tuple[Event, str]] = [
     (decided.NodeReplaced(T, 0, "n1", 4, "n5"), "node n5, which was spare, takes the place of n1"),
     (seen.NodesUnwatched(T, "n1 has no guard"), "warning: n1 has no guard"),
     (
+        seen.ProcessesLeft(T, "md", ["sleep"], killed=False),
+        "warning: md has ended, 1 process that it started still runs (sleep), to be killed at the end of the run: let "
+        "the program wait for what it starts (in a shell, `wait`)",
+    ),
+    (
+        seen.ProcessesLeft(T, "md", ["sleep", "sleep"], killed=True),
+        "warning: at the end 2 processes were killed that md had left running (sleep)",
+    ),
+    (
         seen.StrangeReader(T, "md", ["atoms"], "10.0.0.7"),
         "warning: atoms has 1 reader more than planned: 10.0.0.7 is connected to md",
     ),

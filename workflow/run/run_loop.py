@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import socket
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,7 @@ from workflow.run.state.events import (
     Clock,
     Event,
     Interrupted,
+    ProcessesLeft,
     RecordsLost,
     Requested,
     RunStarted,
@@ -103,6 +105,8 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
+# After its end a stage's launcher may still be ending what it has started; at the end of the run there is less time.
+LEFT_S, LEFT_END_S = 1.0, 0.4
 # A stage that has made no step for so long may have been stopped by a signal.
 QUIET_S = 1.0
 
@@ -148,6 +152,7 @@ class RunLoop:
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
+        self.done: dict[str, float] = {}  # ended with exit code 0 → when to look for what it has left running
         self.has_freed_nodes = False
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         processes.watch(signals.descriptor)
@@ -302,6 +307,7 @@ class RunLoop:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), self.folder(name)
         launch = self.launches.of(name)
+        self.done.pop(name, None)
         if launch is None:
             placed = self.placed.with_replaced(self.state.replaced)
             process = make_process(stage_request(stage, self.plan, str(folder), placed))
@@ -442,6 +448,7 @@ class RunLoop:
         turns = self.followed.next_turns()
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
+        self.look_for_left(now)
         self.look_for_suspended(now)
         self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
@@ -480,6 +487,20 @@ class RunLoop:
             self.guards.free(file.name, step)
         else:
             drop_data(file, step)
+
+    def look_for_left(self, now: float) -> None:
+        """What stages that have ended have left running: it is killed at the end of the run."""
+        due = [name for name, t in self.done.items() if t <= now]
+        for name, programs in self.processes.left_behind(due).items() if due else ():
+            self.events.append(ProcessesLeft(now, name, programs, killed=False))
+        self.done |= dict.fromkeys(due, math.inf)
+
+    def kill_left(self) -> list[ProcessesLeft]:
+        """What stages that have ended have left running, and is killed now; a moment is given to what is ending."""
+        deadline = self.clock.now() + LEFT_END_S
+        while (left := self.processes.left_behind(self.done)) and self.clock.now() < deadline:
+            time.sleep(LEFT_END_S / 20)
+        return [ProcessesLeft(self.clock.now(), name, programs, killed=True) for name, programs in left.items()]
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
         """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
@@ -549,6 +570,8 @@ class RunLoop:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        if succeeded:
+            self.done[stage] = now + LEFT_S
         self.remove_profiles(stage)
         ending = by_first_end(ending, first_end(self.followed.end(stage)))
         alive, dying = ([], []) if succeeded else self.others(stage)
@@ -602,7 +625,8 @@ class RunLoop:
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict, whatever happens to the tidying."""
-        reasons = [verdict.reason]
+        killed = self.kill_left()
+        reasons = [verdict.reason, *(event.text for event in killed)]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
         self.has_freed_nodes = self.free_nodes()
@@ -621,7 +645,7 @@ class RunLoop:
         except Exception as error:
             reasons.append(f"files that are not needed any more may be left in the run directory: {error}")
         now = self.clock.now()
-        self.events = [event for event in self.events if isinstance(event, RecordsLost)]
+        self.events = [*(event for event in self.events if isinstance(event, RecordsLost)), *killed]
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)

@@ -20,6 +20,7 @@ from workflow.run.state.events import (
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -177,7 +178,7 @@ def _of_run(event: Event) -> str:
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
-        case NodesUnwatched() | NodeRanks() | SpoolGrows() | StrangeReader():
+        case NodesUnwatched() | NodeRanks() | ProcessesLeft() | SpoolGrows() | StrangeReader():
             return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))

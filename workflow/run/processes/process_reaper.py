@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from workflow.formats.node_folder import remove_here
@@ -62,6 +62,25 @@ def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIAB
         more = {pid for pid, parent in parents.items() if parent in found and pid not in found and pid != own}
         found |= more
         grown = bool(more)
+    return found
+
+
+def left_processes(named_as: str, stages: Mapping[str, int], by: str) -> dict[str, list[str]]:
+    """The living processes of a run by what each names in its environment as its stage: value of the variable `by` →
+    their programs. One that names none is of the stage in `stages` in whose process group, or session, it is.
+
+    `named_as` is the run's directory, `stages` has the process group of each.
+    """
+    found: dict[str, list[str]] = {}
+    variable, groups = f"{by}=".encode(), {group: name for name, group in stages.items()}
+    for pid in find_members(named_as, groups):
+        with contextlib.suppress(OSError):
+            folder = f"{PROC}/{pid}"
+            _, _, group, session = _stat(folder)
+            named = _names(f"{folder}/environ", variable)
+            name = os.fsdecode(named[0].removeprefix(variable)) if named else groups.get(group, groups.get(session))
+            if name is not None:
+                found.setdefault(name, []).append(os.fsdecode(_read(f"{folder}/comm").strip()))
     return found
 
 

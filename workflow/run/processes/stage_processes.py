@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +105,7 @@ class StageProcesses:
         # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
         self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
+        self._left: dict[str, tuple[Path, int]] = {}  # what has ended → its folder, its process group
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
         self._readable: set[int] = set()
@@ -239,6 +240,7 @@ class StageProcesses:
         # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
         spec, process = self._running.pop(name)
+        self._left[name] = spec.folder, process.pid if process.pid in self._groups else 0
         self._close_exit_descriptor(name)
         code, usage = _reap(process)
         cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
@@ -252,6 +254,18 @@ class StageProcesses:
         lines = [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")]
         ending = to_ending(code, spec.launcher, lines)
         return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
+
+    def left_behind(self, names: Collection[str]) -> dict[str, list[str]]:
+        """What these have started and not ended before they ended themselves → the programs, where they live still.
+
+        By their environment, wherever they have gone; what has emptied that, by its process group and session.
+        """
+        known = {str(self._left[name][0] / STAGE_FILE): name for name in names if name in self._left}
+        if not known:
+            return {}
+        groups = {file: group for file, name in known.items() if (group := self._left[name][1]) in self._groups}
+        found = process_reaper.left_processes(str(self._run_dir), groups, STAGE_VARIABLE)
+        return {known[file]: programs for file, programs in found.items() if file in known}
 
     def memory_facts(self, name: str) -> MemoryFacts:
         """What the kernel reports of the memory of a process that was started here, now that it has been killed."""

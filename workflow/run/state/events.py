@@ -365,6 +365,30 @@ class NodesUnwatched(Event):
 
 
 @dataclass(frozen=True)
+class ProcessesLeft(Event):
+    """A warning: a stage has ended with exit code 0, and processes that it has started have not. `programs`: a name for
+    each; `killed`: they were ended with the run."""
+
+    stage: str
+    programs: list[str]
+    killed: bool
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        is_one = len(self.programs) == 1
+        what = f"{len(self.programs)} process{'' if is_one else 'es'}"
+        names = ", ".join(dict.fromkeys(self.programs))
+        if self.killed:
+            were = "was" if is_one else "were"
+            return f"at the end {what} {were} killed that {self.stage} had left running ({names})"
+        return (
+            f"{self.stage} has ended, {what} that it started still run{'s' if is_one else ''} ({names}), to be killed "
+            "at the end of the run: let the program wait for what it starts (in a shell, `wait`)"
+        )
+
+
+@dataclass(frozen=True)
 class StrangeReader(Event):
     """A warning: what is not of this run is connected to the writer of a stream, and may hold its steps. `who`: an
     address, or a process."""

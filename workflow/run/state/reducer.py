@@ -20,6 +20,7 @@ from workflow.run.state.events import (
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -241,6 +242,10 @@ class _Draft:
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+            case ProcessesLeft(stage=stage):
+                before = self.get("warnings")
+                others = tuple(each for each in before if not isinstance(each, ProcessesLeft) or each.stage != stage)
+                self._changes["warnings"] = (*others, event)[-KEPT_WARNINGS:]
             case RecordsLost():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
                 self._believe_exit_code(event.stage)

@@ -15,6 +15,7 @@ from workflow.run.state.events import (
     NodeLost,
     NodeRanks,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -28,7 +29,7 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
-RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
+RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | ProcessesLeft | SpoolGrows | StrangeReader
 Status = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
 ]  # fmt: skip

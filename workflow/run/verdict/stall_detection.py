@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.state.events import StrangeReader
+from workflow.run.state.events import ProcessesLeft, StrangeReader
 from workflow.run.state.lifecycle_events import StageSilent
 from workflow.run.state.run_state import EndState, RunState, RunWarning
 from workflow.run.verdict.failed_stages import failure_warnings
@@ -94,6 +94,7 @@ def present_warnings(state: RunState) -> list[str]:
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
+    found += [each for each in state.warnings if isinstance(each, ProcessesLeft)]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
     return [*(warning_text(warning) for warning in found), *skip_warnings(state), *failure_warnings(state)]
 
