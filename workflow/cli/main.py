@@ -16,6 +16,7 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
+from workflow.home import set_home
 from workflow.interrupts import interrupts_ignored, note_interrupts
 from workflow.standard_streams import keep_writable, output_fault
 
@@ -96,6 +97,7 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     only_prints = DOES_WORK.isdisjoint({*sys.argv[1:2], " ".join(sys.argv[1:3])})
     keep_writable(only_prints)
+    set_home()
     note_interrupts()
     try:
         try:

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from workflow.errors import RunError, WfError
+from workflow.home import set_home
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,6 +89,7 @@ class ReadingProcess:
                 os.lseek(self._said, 0, os.SEEK_SET)
                 fds = (theirs.fileno(), self._noted)
                 program = f"from {__name__} import serve; serve{fds}"
+                set_home()
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", program], pass_fds=fds, stdin=subprocess.DEVNULL, stderr=self._said
                 )
