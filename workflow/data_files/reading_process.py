@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from workflow.errors import RunError, WfError
 from workflow.home import set_home
+from workflow.own_process import code_command
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class ReadingProcess:
                 program = f"from {__name__} import serve; serve{fds}"
                 set_home()
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", program], pass_fds=fds, stdin=subprocess.DEVNULL, stderr=self._said
+                    code_command(program), pass_fds=fds, stdin=subprocess.DEVNULL, stderr=self._said
                 )
         return self._pipe
 
