@@ -135,9 +135,22 @@ def run_planned_here(
             while_starting()
             for state in states:
                 progress.update(state)
+    _note_lost_output(directory)
     report = write_report(directory, state)
     keep_expectations(directory, report)
     return report, directory
+
+
+def _note_lost_output(directory: Path) -> None:
+    """A note in the records of a run whose progress could not be printed; no run fails for want of it."""
+    from workflow.standard_streams import output_fault
+
+    if fault := output_fault():
+        from workflow.errors import WfError
+        from workflow.run.records.run_notes import add_note
+
+        with contextlib.suppress(WfError):
+            add_note(directory, f"{fault}: what wf printed from then on is lost, the run went on")
 
 
 def start_run(

@@ -16,6 +16,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.home import set_home
 from workflow.interrupts import own_signals
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
@@ -44,6 +45,7 @@ def supervise(
     does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
     directory cannot be used. A plan that does not fit the allocation fails before any stage starts.
     """
+    set_home()
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     found = find_allocation() if allocation is None else allocation

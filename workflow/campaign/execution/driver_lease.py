@@ -25,6 +25,7 @@ from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.interrupts import own_signals
+from workflow.own_process import module_command
 from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.signals import Signals
@@ -176,7 +177,7 @@ class StopRequests:
 
 def bound_command(folder: Path) -> list[str]:
     """What to put before a command that is to end with this driver."""
-    return [sys.executable, "-m", "workflow.campaign.execution.driver_lease", str(folder), "--"]
+    return module_command("workflow.campaign.execution.driver_lease", str(folder), "--")
 
 
 def write_driver(folder: Path, driver: Lease) -> None:

@@ -176,19 +176,19 @@ def run_order(order: RepetitionOrder) -> Attempt:
 
     An exception would reach the driver as the loss of this worker, and the repetition would run again.
     """
+    begin = time.monotonic()
     try:
         with _kept_to(order):
             plan = _plan_on_cores(order) if order.cores else order.plan
             provenance = to_provenance(order.common, plan, order.loaded)
             return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
     except WfError as error:
-        return _failed(order.start, "; ".join(problem.message for problem in error.problems))
+        return _failed(order.start, time.monotonic() - begin, "; ".join(problem.message for problem in error.problems))
     except Exception as error:
-        return _failed(order.start, f"{type(error).__name__}: {error}")
+        return _failed(order.start, time.monotonic() - begin, f"{type(error).__name__}: {error}")
 
 
-def _failed(start: StartedAttempt, reason: str) -> Attempt:
-    wall_s = max(0.0, time.time() - start.t)
+def _failed(start: StartedAttempt, wall_s: float, reason: str) -> Attempt:
     return Attempt("failed", start.number, start.run_dir.name, start.t, wall_s, start.nodes, reason=reason)
 
 

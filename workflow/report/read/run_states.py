@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from workflow.errors import WfError
 from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import run_time
 from workflow.formats.stage_file import STAGE_FILE, read_stage_file
 from workflow.formatting import duration
 from workflow.replace_file import replace_file
@@ -70,7 +70,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
         state, reason = ("running", "") if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
     # The last event of a run that goes on may be of long ago.
-    last = time.time() if state == "running" else brief.t
+    last = run_time(run_dir) if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
     notes, part = read_notes(run_dir), read_part(run_dir)
     planned = _planned(run_dir)

@@ -20,6 +20,7 @@ from workflow.formats.job_end_file import read_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
+from workflow.replace_file import create_whole
 from workflow.run.processes.process_reaper import born_ticks
 
 # Clocks of hosts do not differ by more: a lease that is older needs no watching.
@@ -105,19 +106,14 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        temporary = self._temporary()
         try:
-            temporary.write_bytes(self._text(0))
-            # Unlike a rename, a link fails where the name exists: of two supervisors one gets the lease.
-            os.link(temporary, self._path)
+            create_whole(self._path, self._text(0))  # of two supervisors one gets the lease
         except FileExistsError as error:
             raise RunError(
                 f"{self._path.parent}: this run has been started before", "start a new one: wf run PIPELINE"
             ) from error
         except OSError as error:
             raise RunError(f"cannot write {self._path}: {error.strerror}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
         self._thread.start()
         return self
 

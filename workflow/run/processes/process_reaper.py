@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from workflow.formats.node_folder import remove_here
-from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import run_time
 from workflow.formats.run_variables import RUN_VARIABLE
 
 PROC = Path("/proc")
@@ -198,7 +198,7 @@ def end_run(run_dir: str, groups: Iterable[int]) -> None:
     end_members(run_dir, groups)
     remove_here(run_dir)
     reason = "the supervisor was killed; its guard ended the stages"
-    write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)), "supervisor_killed")
+    write_verdict(run_dir, "failed", 1, reason, run_time(run_dir), "supervisor_killed")
 
 
 def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float, cause: str = "") -> None:
@@ -214,10 +214,3 @@ def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: floa
     with Path(run_dir, EVENTS).open("ab") as file:
         # The supervisor may have died within a line.
         file.write((b"\n" if file.tell() else b"") + json.dumps(event).encode() + b"\n")
-
-
-def _run_time(events: Path) -> float:
-    """Unix seconds of the run's clock (`state.events.Clock`), by its first event; of the wall clock without that."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
-        return time.monotonic() + float(read_json(file.readline())["clock_offset_s"])
-    return time.time()

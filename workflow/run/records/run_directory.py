@@ -84,7 +84,8 @@ def create_run_dir(
     try:
         _fill(directory, plan, source, provenance)
         if run_dir is None and (beside is None or _leads_on(beside, latest)):
-            point_latest(directory.parent, directory)
+            with contextlib.suppress(OSError):  # a file system without symbolic links
+                point_latest(directory.parent, directory)
     except (OSError, ValueError, RunError) as error:
         _remove(directory, itself=not existed)
         if isinstance(error, RunError):
