@@ -84,7 +84,8 @@ class JobTracker:
             return f"{self.job.text} ended: {', '.join(self._facts())}"
         if self.absent_since is not None and now - self.absent_since >= FORGOTTEN_S:
             if not self.job.job:
-                return no_job_text(self.job)
+                # Accepted: another cluster may have it, or under another name.
+                return None if self.job.accepted else no_job_text(self.job)
             return f"the scheduler no longer knows {self.job.text}, and it left no exit code"
         return None
 
@@ -113,7 +114,7 @@ class JobTracker:
         if self.error:
             return f"{self.job.text}: no answer from the scheduler: {self.error}"
         if self.absent_since is not None:
-            return f"{self.job.text}: the scheduler does not know it"
+            return f"{self.job.text}: the scheduler does not know it" + _although_accepted(self.job)
         if self.word is None:
             return f"waiting for {self.job.text} to start"
         never = f": it may never start. See `{self._scheduler.command}`" if self.may_never_start else ""
@@ -133,7 +134,13 @@ class JobTracker:
 
 def no_job_text(job: JobRecord) -> str:
     """Of a job that never had an id, and that the scheduler does not know."""
-    return f"{job.scheduler} has no job named {job.name}"
+    return f"{job.scheduler} has no job named {job.name}" + _although_accepted(job)
+
+
+def _although_accepted(job: JobRecord) -> str:
+    return f", though it was accepted ({job.accepted}): it may have another name, or be on another cluster" * bool(
+        job.accepted
+    )
 
 
 def pauses_s() -> Iterator[float]:
@@ -192,7 +199,7 @@ def read_exit_code(job: JobRecord) -> int | None:
     if not job.exit_code_file or not job.job:
         return None
     try:
-        return int(Path(job.exit_code_file.replace("{job}", job.job)).read_text())
+        return int(Path(job.exit_code_file.replace("{job}", job.number)).read_text())
     except (OSError, ValueError):
         return None
 
