@@ -21,6 +21,7 @@ from workflow.schedulers.scheduler import (
     Scheduler,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     end_of_job,
     fields_of,
 )
@@ -145,5 +146,6 @@ SCHEDULER = Scheduler(
     ending=(),
     ask=HowToAsk("`bsub -nnodes {0}`, or as your site documents", "`bsub -x`", "`bsub -gpu num={}`"),
     not_inherited=lambda _order: _OF_A_JOB,
+    never_starts=(WaitsForEver(re.compile("PSUSP"), "`bresume {job}`"),),
     launcher="jsrun",
 )

@@ -20,6 +20,7 @@ from workflow.schedulers.scheduler import (
     Scheduler,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     clock_seconds,
     end_of_job,
 )
@@ -153,5 +154,9 @@ SCHEDULER = Scheduler(
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
     psij_template="pbs.mustache",
+    never_starts=(
+        WaitsForEver(re.compile("Can Never Run")),
+        WaitsForEver(re.compile("^H\\b"), "`qrls {job}`"),
+    ),
     not_inherited=lambda _order: _OF_A_JOB,
 )

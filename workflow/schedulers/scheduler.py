@@ -238,6 +238,16 @@ class SubmitCommand:
         return ""
 
 
+class WaitsForEver(NamedTuple):
+    """A state with its reason, `PENDING (JobHeldUser)`, that does not pass when other jobs end.
+
+    `way`: what to do, with `{job}` for the id; empty where the job has to ask for less, or for other nodes.
+    """
+
+    words: re.Pattern[str]
+    way: str = ""
+
+
 class HowToAsk(NamedTuple):
     """How users ask for nodes, for all that a node has, and for GPUs. `{0}`: how many."""
 
@@ -315,7 +325,7 @@ class Scheduler:
     own_job: Callable[[str], Command] | None = None
     read_own: Callable[[str], list[JobWord]] | None = None
     cancelled_state: str = ""  # of a job that somebody has ended, while its script runs; without a reason
-    never_starts: tuple[str, ...] = ()  # words of a reason for which a job may wait for ever
+    never_starts: tuple[WaitsForEver, ...] = ()  # of a job that is pending; the first that fits counts
     # Nodes that are up, used or not, of a queue (None: the default one). A job that asks for more waits for ever.
     nodes_up: Callable[[str | None, Query], int | None] | None = None
     facts: Callable[[Mapping[str, str], Query], SchedulerFacts] | None = None  # of its queues, and of this node

@@ -26,6 +26,7 @@ from workflow.schedulers.scheduler import (
     SchedulerFacts,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     clock_seconds,
     end_of_job,
     phase_of,
@@ -102,6 +103,21 @@ _ACCEPTED = re.compile(
 _CLUSTER = re.compile(r"^CLUSTER: (\S+)$")
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%A|%T|%r"]  # %A: each task of an array has a number
 _HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobIDRaw,State,ExitCode"]
+# squeue(1), JOB REASON CODES and states: what does not pass when other jobs end, by classes. Minutes of a budget are
+# spent; those of jobs that run (RunMinutes) pass.
+_NEVER_STARTS = (
+    WaitsForEver(re.compile("JobHeldAdmin"), "an administrator holds it: ask them"),
+    WaitsForEver(re.compile("(?i)held|_hold|hold,|SPECIAL_EXIT|ReservationDeleted"), "`scontrol release {job}`"),
+    WaitsForEver(re.compile("DependencyNeverSatisfied"), "what it depends on has ended otherwise: `scancel {job}`"),
+    WaitsForEver(re.compile("(?<!Run)Minutes(?!PerJob)"), "the project has no time left: ask for more, or another one"),
+    WaitsForEver(re.compile("Invalid|NotAllowed|NotFound"), "see `sacctmgr show associations user=$USER`"),
+    WaitsForEver(
+        re.compile(
+            "PerJob|NotSatisfied|QOSMin|Never|BadConstraints|Deadline|are DOWN|ReqNodeNotAvail"
+            "|Partition(NodeLimit|TimeLimit|Down|Inactive|Config)|MaxMemPerLimit"
+        )
+    ),
+)
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
 _NOT_UP = (
     "down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "blocked", "future", "unk", "unknown",
@@ -404,11 +420,7 @@ SCHEDULER = Scheduler(
     own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],
     read_own=read_own_job,
     cancelled_state="COMPLETING",
-    # squeue(1), JOB REASON CODES: what does not pass when other jobs end.
-    never_starts=(
-        "are DOWN", "ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown",
-        "PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
-    ),
+    never_starts=_NEVER_STARTS,
     nodes_up=nodes_up,
     facts=slurm_facts,
     launcher="srun",

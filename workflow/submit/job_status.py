@@ -28,7 +28,7 @@ from workflow.run.records.job_record import JobRecord, write_job
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
-from workflow.schedulers.scheduler import JobWord, Scheduler
+from workflow.schedulers.scheduler import JobWord, Scheduler, WaitsForEver
 from workflow.schedulers.schedulers import scheduler_named
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
@@ -117,15 +117,23 @@ class JobTracker:
             return f"{self.job.text}: the scheduler does not know it" + _although_accepted(self.job)
         if self.word is None:
             return f"waiting for {self.job.text} to start"
-        never = f": it may never start. See `{self._scheduler.command}`" if self.may_never_start else ""
-        return f"{self.job.text}: {self.word.text}{never}"
+        if (never := self._never_starts) is None:
+            return f"{self.job.text}: {self.word.text}"
+        way = f": {never.way.format(job=self.job.job)}" if never.way else f". See `{self._scheduler.command}`"
+        return f"{self.job.text}: {self.word.text}: it may never start{way}"
 
     @property
-    def may_never_start(self) -> bool:
-        """Whether it waits for something that does not pass when other jobs end, by the scheduler's reason."""
+    def asks_too_much(self) -> bool:
+        """Whether it waits for what does not pass when other jobs end, and would not with a smaller request."""
+        return (never := self._never_starts) is not None and not never.way
+
+    @property
+    def _never_starts(self) -> WaitsForEver | None:
+        """Why it may wait for ever, by the scheduler's reason."""
         if self.word is None or self.word.phase != "pending" or self.error or self.absent_since is not None:
-            return False
-        return any(words in self.word.reason for words in self._scheduler.never_starts)
+            return None
+        text = self.word.text
+        return next((each for each in self._scheduler.never_starts if each.words.search(text)), None)
 
     @property
     def _scheduler(self) -> Scheduler:
@@ -279,7 +287,7 @@ def follow_job(
             tracker = watch.look(ask=not has_supervisor)
             if not has_supervisor and tracker.text != said:
                 said = tracker.text
-                say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.may_never_start else ""))
+                say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.asks_too_much else ""))
             if (end := tracker.end(time.monotonic())) is not None:
                 (lives,) = examine_leases([run_dir])
                 # While it lives, the run goes on; when it dies, its states end here.
