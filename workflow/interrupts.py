@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 _came = False
 # Ignored on purpose: by nohup, and by shells in what they start with `&`. Python ignores the last two itself, and
@@ -50,6 +52,32 @@ def interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def first_interrupt_waits(say: Callable[[], None]) -> Iterator[None]:
+    """For what must not be left half done: the first Ctrl-C is raised at the end, and `say` is called at once; the
+    second one is raised where it comes. Nothing changes in other threads, and where SIGINT means something else."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before not in (_note, signal.default_int_handler):
+        yield
+        return
+    came = False
+
+    def wait(_number: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        signal.signal(signal.SIGINT, before)
+        came = True
+        say()
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        _note(signal.SIGINT, None)
 
 
 def _note(_number: int, _frame: object) -> None:

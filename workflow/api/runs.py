@@ -87,9 +87,12 @@ def plan_run(loaded: Loaded, others: Sequence[int] = ()) -> PlannedRun:
 
 
 def submit_planned(
-    planned: PlannedRun, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+    planned: PlannedRun,
+    run_dir: str | os.PathLike[str] | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, JobRecord]:
-    """Write the run directory, and submit the run as a job. Prints warnings.
+    """Write the run directory, and submit the run as a job. Prints warnings; `say` gets what is about to be done.
 
     Raises:
         SpecError: the queues do not take such a job, or the login node lacks what the stages need.
@@ -101,6 +104,7 @@ def submit_planned(
     check_submission(planned.plan, planned.site, Path(RUNS if run_dir is None else run_dir).absolute())
     show_warnings(planned.check_before_job())
     directory = create_run(planned.loaded, planned.plan, run_dir, tags)
+    say(f"{directory.name}: submitting its job to {planned.site.scheduler}…")
     return directory, submit_run(planned.plan, planned.site, directory)
 
 

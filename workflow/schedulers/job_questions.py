@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from workflow.launch.allocation import Source
-from workflow.schedulers.scheduler import JobWord, Query, QueryError, Scheduler, ask, same_job
+from workflow.schedulers.scheduler import JobWord, Query, QueryError, Scheduler, ask, word_of
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 # Slurm's commands block for 9 s when its controller is gone.
@@ -60,7 +60,7 @@ def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
     try:
         query(commands.cancel(job))
     except QueryError as error:
-        if not _says_absent(commands, error):
+        if not says_absent(commands, error):
             raise
 
 
@@ -68,12 +68,13 @@ def _answer_of(commands: Scheduler, command: Sequence[str], job: str | None, que
     try:
         words = commands.read(query(command))
     except QueryError as error:
-        return JobAnswer() if _says_absent(commands, error) else JobAnswer(error=str(error))
-    found = [word for word in words if job is None or same_job(job, word)]
-    return JobAnswer(dataclasses.replace(found[-1], t=time.time()) if found else None)
+        return JobAnswer() if says_absent(commands, error) else JobAnswer(error=str(error))
+    word = (words[-1] if words else None) if job is None else word_of(job, words)
+    return JobAnswer(None if word is None else dataclasses.replace(word, t=time.time()))
 
 
-def _says_absent(commands: Scheduler, error: QueryError) -> bool:
+def says_absent(commands: Scheduler, error: QueryError) -> bool:
+    """Whether a command has failed because there is no such job, or because it has ended."""
     return any(words in str(error) for words in commands.absent)
 
 
@@ -145,8 +146,8 @@ def own_job_command(source: Source, job: str) -> Sequence[str] | None:
 def to_own_state(source: Source, job: str, text: str) -> OwnJobState:
     """What the command has printed. A text that is not understood is the state itself."""
     scheduler = scheduler_named(source)
-    words = [word for word in (scheduler.read_own or scheduler.read)(text) if same_job(job, word)]
-    if not words:
+    word = word_of(job, (scheduler.read_own or scheduler.read)(text))
+    if word is None:
         said = " ".join(text.split())[:200]
         return OwnJobState(said or "unknown", said)
-    return OwnJobState(words[-1].text, words[-1].raw)
+    return OwnJobState(word.text, word.raw)

@@ -80,7 +80,7 @@ def _requeue(run_dir: Path, allocation: Allocation, environ: Mapping[str, str]) 
     scheduler = scheduler_named(allocation.source) if allocation.source in SCHEDULERS else None
     restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
     before, ordered = read_allocation(run_dir), read_job(run_dir)
-    jobs = {found.job for found in (before, ordered) if found is not None and found.job}
+    jobs = {before.job if before is not None else "", ordered.number if ordered is not None else ""} - {""}
     if not allocation.job or (restarts == "0" and allocation.job not in jobs):
         return ""
     return f"job {allocation.job}" + (f" (restart {restarts})" if restarts != "0" else "")

@@ -215,7 +215,7 @@ def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
     """The job of the run and the command that ends it, where `wf` has submitted it for this run alone: [] in a pilot,
     and in an allocation of the user's own."""
     record = read_job(run_dir)
-    if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
+    if record is None or record.scheduler != allocation.source or record.number not in ("", allocation.job):
         return []
     return [f"{record.scheduler} job {allocation.job}", *scheduler_named(record.scheduler).cancel(allocation.job)]
 
