@@ -63,7 +63,9 @@ def find_data(directory: Path) -> dict[str, Path]:
                 found[path.relative_to(directory).as_posix()] = path
             elif path.is_dir() and not path.is_symlink() and path not in apart:
                 waiting.append(path)
-    return dict(sorted(found.items()))
+    # A link to other data of the run, which a program with names of its own needs, is no result.
+    own = {path.resolve() for path in found.values() if not path.is_symlink()}
+    return {name: path for name, path in sorted(found.items()) if not (path.is_symlink() and path.resolve() in own)}
 
 
 def is_data(path: Path) -> bool:
@@ -94,9 +96,10 @@ class DataStep:
     def __init__(self, step: Step, path: Path):
         self._step, self._path = step, path
         attributes = self.attributes()
-        number = attributes.get("/data/snapshot") if "/openPMD" in attributes else None
+        given = attributes.get("/data/snapshot", ()) if "/openPMD" in attributes else ()
+        numbers = (given,) if isinstance(given, int) else tuple(given)
         # Of a file without steps of ADIOS2 the attribute lists all iterations.
-        self.iteration = number if isinstance(number, int) else None
+        self.iteration = int(numbers[0]) if len(numbers) == 1 else None
         self.number: int = step.index if self.iteration is None else self.iteration
 
     def kinds(self) -> dict[str, VariableKind]:

@@ -298,6 +298,6 @@ def time_of(
         return float(np.real(step.read("time", (), ()))), step.unit("time")
     path = "/data/time"
     value = np.ravel(attributes.get(path, []))
-    if step.iteration is None or not value.size or value.dtype.kind not in "iuf":
+    if not value.size or value.dtype.kind not in "iuf":
         return None, ""
     return float(value[0]), step.unit(path)

@@ -1,4 +1,4 @@
-"""A group-based openPMD series as one that is variable-based: each iteration is a step, with its number in an attribute.
+"""A group-based openPMD series as a variable-based one: each iteration is a step, with its number in an attribute.
 
 `/data/10/meshes/E/x` is `/data/meshes/E/x` in the step whose `/data/snapshot` is 10. One step of ADIOS2 may hold
 several iterations, and an iteration of constant components alone has no variable.
