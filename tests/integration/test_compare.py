@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from tests.support.sample_run import make_plan
+from workflow import stage
 from workflow.cli.result_verbs import compare
 from workflow.compare.compare_runs import compare_runs
 from workflow.compare.comparison import Comparison
@@ -190,6 +192,53 @@ def test_attributes_are_compared(tmp_path: Path) -> None:
     result = compare_runs(write_bp(tmp_path / "a.bp"), write_bp(tmp_path / "b.bp", unit="nm"))
     (found,) = result.files[0].differences
     assert (found.what, found.name, found.message) == ("attribute", "position/unit", "'angstrom' and 'nm'")
+
+
+def test_each_step_has_its_attributes(tmp_path: Path) -> None:
+    for path, middle in (("a.bp", 1.0), ("b.bp", 7.0), ("a.h5", 1.0), ("b.h5", 7.0)):
+        with stage.open_writer(path=tmp_path / path) as out:
+            for time in (0.0, middle, 2.0):
+                out.attribute("/data/time", time)
+                with out.step():
+                    out.write("x", np.arange(3.0))
+    for suffix in ("bp", "h5"):
+        result = compare_runs(tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}")
+        (found,) = result.files[0].differences
+        assert (found.what, found.name, found.step, found.steps) == ("attribute", "/data/time", 1, 1)
+        assert found.message == "1.0 and 7.0" and result.exit_code == 1
+    assert compare_runs(tmp_path / "a.bp", tmp_path / "a.h5").identical
+
+
+def test_a_file_of_others_and_its_copy_are_identical(tmp_path: Path) -> None:
+    """Dimension scales have references, of which no two are equal."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["T"] = np.arange(4.0), np.ones(4)
+        file["x"].make_scale("x")
+        file["T"].dims[0].attach_scale(file["x"])
+        file["nobody"] = h5py.Empty("f8")
+        file["pair"] = np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])
+    shutil.copy(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert compare_runs(tmp_path / "a.h5", tmp_path / "b.h5").identical
+    with h5py.File(tmp_path / "b.h5", "a") as file:
+        file["T"].attrs["units"] = "K"
+        del file["nobody"]
+        file["nobody"] = 1.0
+    found = compare_runs(tmp_path / "a.h5", tmp_path / "b.h5").files[0].differences
+    assert [(each.what, each.name, each.message) for each in found] == [
+        ("attribute", "T/units", "only in B"), ("type", "nobody", "empty and float64"),
+    ]  # fmt: skip
+
+
+def test_a_link_to_a_stream_is_no_result(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    for directory in (a, b):
+        write_bp(directory / "streams" / "atoms.bp")
+        write_bp(directory / "pattern.bp")
+    (a / "stages/saxs/work").mkdir(parents=True)
+    (a / "stages/saxs/work/output.bp").symlink_to(a / "streams/atoms.bp")
+    make_runs(a, b)
+    result = compare_runs(a, b)
+    assert result.identical and (result.only_a, result.only_b) == ([], [])
 
 
 def test_a_missing_step_is_a_difference(tmp_path: Path) -> None:

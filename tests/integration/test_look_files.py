@@ -88,7 +88,7 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
     (file,) = model_of(tmp_path / "page.html")["files"]
     assert (file["steps"], file["times"], file["timeUnit"]) == ([0, 100], [[0.0, 10.0]], "fs")
     columns = {view["name"]: view["columns"] for view in file["views"]}
-    assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm", "factor": 1.0}]
+    assert columns["/data/meshes/rho"] == [{"name": "/data/meshes/rho", "label": "rho", "unit": "nm", "factor": 1.0}]
     assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "Å", "factor": 1.0}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",

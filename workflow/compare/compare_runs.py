@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from workflow.compare.comparison import Comparison, Difference, FileComparison
+from workflow.compare.parts_of_files import ALL_STEPS, CommonPart, FilePart, common_part, find_parts
 from workflow.compare.tolerance import DEFAULT_TOLERANCE, check_tolerance
 from workflow.data_files.read_steps import DataStep, VariableKind, boxes, find_data, is_data, open_data
 from workflow.data_files.reading_process import HINT as DAMAGED
@@ -25,6 +27,9 @@ from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 
 __all__ = ["Comparison", "compare_runs"]
+
+# Attributes of openPMD that say when and by what a file was written.
+_HOW_WRITTEN = frozenset({"/date", "/software", "/softwareVersion", "/softwareDependencies", "/machine"})
 
 HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
 
@@ -56,9 +61,19 @@ def compare_runs(
         pairs = [(name, path, files_b[name]) for name, path in files_a.items() if name in files_b]
         only_a = [name for name in files_a if name not in files_b]
         only_b = [name for name in files_b if name not in files_a]
+    parts = [{} if is_data(run) else find_parts(run, files) for run, files in ((one, files_a), (other, files_b))]
+    notes = [_part_note(given, part) for given, part in ((a, parts[0]), (b, parts[1])) if any(part.values())]
+    unlike = [name for name, _, _ in pairs if any(name in part and part[name] is None for part in parts)]
+    notes += [f"{name} is left out: it has every n-th step, counted from another one" for name in unlike]
+    pairs = [pair for pair in pairs if pair[0] not in unlike]
     with ReadingProcess() as reading:
-        files = [_compare_in(reading, name, left, right, tolerance) for name, left, right in pairs]
-    notes = [note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)]
+        files = [
+            _compare_in(reading, name, left, right, tolerance, common_part(*(part.get(name) for part in parts)))
+            for name, left, right in pairs
+        ]
+    if left := sorted({name for file in files for name in file.not_compared}):
+        notes.append(f"not compared: {', '.join(left)}: when and by what an openPMD file was written")
+    notes += [note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)]
     if not is_data(one):
         notes += [_why_no_file(name, run) for name, run, its in ((a, one, files_a), (b, other, files_b)) if not its]
     comparison = Comparison(
@@ -69,22 +84,28 @@ def compare_runs(
     return comparison
 
 
-def _compare_in(reading: ReadingProcess, name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
+def _compare_in(
+    reading: ReadingProcess, name: str, a: Path, b: Path, tolerance: float, part: CommonPart
+) -> FileComparison:
     """Compare two files in the process that may die of them."""
     try:
-        return reading.call(compare_files, name, a, b, tolerance)
+        return reading.call(compare_files, name, a, b, tolerance, part)
     except RunError as error:
         tally = _Tally(tolerance)
         tally.note(Difference(what="unreadable", name="", step=None, message=error.message))
         return tally.result(name)
 
 
-def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
-    """Compare two files; a file that cannot be read is noted."""
-    tally = _Tally(tolerance)
+def compare_files(name: str, a: Path, b: Path, tolerance: float, part: CommonPart = ALL_STEPS) -> FileComparison:
+    """Compare two files, or the steps that both have; a file that cannot be read is noted."""
+    tally = _Tally(tolerance, part.first)
     try:
         with open_data(a) as steps_a, open_data(b) as steps_b:
-            for step_a, step_b in _paired(steps_a, steps_b):
+            wanted = [
+                islice(steps, skipped, None if part.last is None else skipped + part.last - part.first)
+                for steps, skipped in zip((steps_a, steps_b), part.skipped, strict=True)
+            ]
+            for step_a, step_b in _paired(*wanted):
                 tally.add(step_a, step_b)
     except RunError as error:
         tally.note(Difference(what="unreadable", name="", step=tally.steps, message=error.message))
@@ -112,13 +133,13 @@ def _paired(
 class _Tally:
     """The differences found so far, added up over the steps: one for each variable."""
 
-    def __init__(self, tolerance: float) -> None:
-        self.steps = 0
-        self._lengths = [0, 0]
+    def __init__(self, tolerance: float, first: int = 0) -> None:
+        self.steps = self._first = first
+        self._lengths = [first, first]
         self._tolerance, self._bytes = tolerance, 0
         self._variables: set[str] = set()
         self._found: dict[tuple[str, str], Difference] = {}
-        self._attributes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        self._not_compared: set[str] = set()
 
     def add(self, a: DataStep | None, b: DataStep | None) -> None:
         """Compare the two sides of one step; None: this side has ended."""
@@ -133,8 +154,13 @@ class _Tally:
             difference = difference or self._compare_values(name, kinds_a[name], a, b)
             if difference:
                 self.note(difference)
-        for known, step in zip(self._attributes, (a, b), strict=True):
-            known.update(step.attributes())
+        attributes_a, attributes_b = a.attributes(), b.attributes()
+        written = _HOW_WRITTEN if "/openPMD" in attributes_a and "/openPMD" in attributes_b else frozenset()
+        for difference in _compare_attributes(attributes_a, attributes_b, self.steps):
+            if difference.name in written:
+                self._not_compared.add(difference.name)
+            else:
+                self.note(difference)
         self.steps += 1
 
     def _note_single(self, a: DataStep | None, b: DataStep | None) -> None:
@@ -163,12 +189,11 @@ class _Tally:
             a, b = self._lengths
             text = f"{a} steps and {b} steps"
             self.note(Difference(what="steps", name="", step=min(a, b), steps=abs(a - b), message=text))
-        for difference in _compare_attributes(*self._attributes):
-            self.note(difference)
         found = sorted(self._found.values(), key=lambda each: (each.name != "", each.step or 0, each.name))
         return FileComparison(
-            path=path, steps=self.steps, variables=len(self._variables), bytes=self._bytes, differences=found
-        )
+            path=path, steps=self.steps - self._first, variables=len(self._variables), bytes=self._bytes,
+            differences=found, not_compared=sorted(self._not_compared),
+        )  # fmt: skip
 
     def _compare_values(self, name: str, kind: VariableKind, a: DataStep, b: DataStep) -> Difference | None:
         from workflow.compare.array_difference import Spread
@@ -189,17 +214,19 @@ def _compare_kinds(name: str, a: VariableKind | None, b: VariableKind | None, st
     return None
 
 
-def _compare_attributes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:
+def _compare_attributes(a: dict[str, Any], b: dict[str, Any], step: int) -> Iterator[Difference]:
     import numpy as np
 
     for name in sorted(a.keys() | b.keys()):
         if name not in a or name not in b:
-            yield Difference(what="attribute", name=name, message="only in B" if name not in a else "only in A")
+            message = "only in B" if name not in a else "only in A"
+            yield Difference(what="attribute", name=name, step=step, message=message)
             continue
         one, other = np.asarray(a[name]), np.asarray(b[name])
         numbers = one.dtype.kind in "fc" and other.dtype.kind in "fc"
         if not np.array_equal(one, other, equal_nan=numbers):
-            yield Difference(what="attribute", name=name, message=f"{_short(a[name])} and {_short(b[name])}")
+            message = f"{_short(a[name])} and {_short(b[name])}"
+            yield Difference(what="attribute", name=name, step=step, message=message)
 
 
 def _short(value: Any) -> str:
@@ -222,6 +249,12 @@ def _side(given: Path) -> Path:
     if not is_data(given) and given.is_file():
         raise WfError(f"{given}: neither a run directory nor a .bp or .h5 file", HINT)
     return given if is_data(given) else find_run(given)
+
+
+def _part_note(given: Path, parts: dict[str, FilePart | None]) -> str:
+    first, last = next((part.first, part.last) for part in parts.values() if part)
+    until = "" if last is None else f" to {last - 1}"
+    return f"{given} has the steps from {first}{until} of its record: these are compared"
 
 
 def _why_no_file(name: Path, run: Path) -> str:

@@ -34,6 +34,9 @@ class FileComparison(Spec):
     variables: int
     bytes: int
     differences: list[Difference] = Field([])
+    not_compared: list[str] = Field(
+        [], description="attributes that differ and do not count: when and by what an openPMD file was written"
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,8 +26,6 @@ from workflow.installation import install_command
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
 
-# The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
-_ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
 # As much of an array is in memory at a time.
 BOX_BYTES = 32 * 2**20
 
@@ -66,7 +63,9 @@ def find_data(directory: Path) -> dict[str, Path]:
                 found[path.relative_to(directory).as_posix()] = path
             elif path.is_dir() and not path.is_symlink() and path not in apart:
                 waiting.append(path)
-    return dict(sorted(found.items()))
+    # A link to other data of the run, which a program with names of its own needs, is no result.
+    own = {path.resolve() for path in found.values() if not path.is_symlink()}
+    return {name: path for name, path in sorted(found.items()) if not (path.is_symlink() and path.resolve() in own)}
 
 
 def is_data(path: Path) -> bool:
@@ -91,57 +90,38 @@ def has_steps(path: Path) -> bool:
 class DataStep:
     """One step of a file. Errors while reading are RunErrors that name the file.
 
-    An openPMD file has the number of a step in the names, `/data/10/meshes/E/x`, and may hold several in one step of
-    ADIOS2: this is then `iteration` 10, of which the variable is called `/data/meshes/E/x`. `names` are those of the
-    file, by these. `number`: of the iteration, else of the step.
+    `iteration`: its number in an openPMD series, else None. `number`: of the iteration, else of the step.
     """
 
-    def __init__(self, step: Step, path: Path, names: dict[str, str] | None = None, iteration: int | None = None):
-        self.iteration = iteration
-        self.number: int = step.index if iteration is None else iteration
-        self._step, self._path, self._names = step, path, names
+    def __init__(self, step: Step, path: Path):
+        self._step, self._path = step, path
+        attributes = self.attributes()
+        given = attributes.get("/data/snapshot", ()) if "/openPMD" in attributes else ()
+        numbers = (given,) if isinstance(given, int) else tuple(given)
+        # Of a file without steps of ADIOS2 the attribute lists all iterations.
+        self.iteration = int(numbers[0]) if len(numbers) == 1 else None
+        self.number: int = step.index if self.iteration is None else self.iteration
 
     def kinds(self) -> dict[str, VariableKind]:
         """Its variables."""
         with _named(self._path):
-            found = {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
-        return found if self._names is None else {name: found[own] for name, own in self._names.items()}
+            return {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
 
     def read(self, name: str, start: Shape, count: Shape) -> Array:
         """One box of a variable; `()` for all of a scalar."""
-        own = name if self._names is None else self._names[name]
         with _named(self._path):
-            return self._step.read(own, start=start, count=count) if count else self._step.read(own)
+            return self._step.read(name, start=start, count=count) if count else self._step.read(name)
 
     def label(self, name: str) -> str:
         """What its attributes call a variable; "" where they do not."""
-        own = name if self._names is None else self._names[name]
         with _named(self._path):
-            label = self._step.label(own)
-        return "" if label == own else label
+            label = self._step.label(name)
+        return "" if label == name else label
 
     def unit(self, name: str) -> str:
         """The unit of a variable, or of the attribute `time` of an openPMD iteration; "" where none is known."""
         with _named(self._path):
-            return self._step.unit(name if self._names is None else self._names.get(name, name))
-
-    def iterations(self) -> list[DataStep]:
-        """This step, or where its names have numbers of openPMD iterations: one for each, in their order."""
-        attributes = self.attributes()
-        if "openPMD" not in attributes and "/openPMD" not in attributes:
-            return [self]
-        found: dict[int | None, dict[str, str]] = {}
-        for name in self.kinds():
-            numbered = _ITERATION.fullmatch(name)
-            number = None if numbered is None else int(numbered[2])
-            found.setdefault(number, {})[name if numbered is None else numbered[1] + numbered[3]] = name
-        if not found.keys() - {None}:
-            return [self]
-        # What belongs to no iteration is compared with the first one.
-        rest = found.pop(None, {})
-        numbers = sorted(number for number in found if number is not None)
-        found[numbers[0]] |= rest
-        return [DataStep(self._step, self._path, found[number], number) for number in numbers]
+            return self._step.unit(name)
 
     def attributes(self) -> dict[str, Any]:
         """The attributes known by now; those of a variable are called `variable/name`."""
@@ -191,9 +171,11 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
         with _named(path):
             _check_whole(path)
             if (numbered := numbered_path(path)) is not None:
-                reader = open_reader(path=numbered, engine=engine_of_data(Path(step_file(str(numbered), 0))))
+                reader = open_reader(
+                    path=numbered, engine=engine_of_data(Path(step_file(str(numbered), 0))), iterations=True
+                )
             else:
-                reader = open_reader(path=path, engine=engine_of_data(path))
+                reader = open_reader(path=path, engine=engine_of_data(path), iterations=True)
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
     with reader:
@@ -212,7 +194,16 @@ def follow_data(
     from workflow.stage import follow
 
     with _named(path):
-        reader = follow(path, events, stream, first=first, before=before, behind_s=behind_s, open_timeout_s=math.inf)
+        reader = follow(
+            path,
+            events,
+            stream,
+            first=first,
+            before=before,
+            behind_s=behind_s,
+            open_timeout_s=math.inf,
+            iterations=True,
+        )
     with reader:
         yield _steps(reader, path)
 
@@ -237,7 +228,7 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
             step = next(reader, None)
         if step is None:
             return
-        yield from DataStep(step, path).iterations()
+        yield DataStep(step, path)
 
 
 @contextmanager

@@ -296,9 +296,8 @@ def time_of(
     kind = kinds.get("time")
     if kind is not None and not kind.shape and is_number(kind):
         return float(np.real(step.read("time", (), ()))), step.unit("time")
-    paths = (f"{slash}data{number}/time" for slash in ("/", "") for number in (f"/{step.iteration}", ""))
-    path = next((path for path in paths if path in attributes), None)
-    value = np.ravel([] if path is None else attributes[path])
-    if path is None or not value.size or value.dtype.kind not in "iuf":
+    path = "/data/time"
+    value = np.ravel(attributes.get(path, []))
+    if not value.size or value.dtype.kind not in "iuf":
         return None, ""
     return float(value[0]), step.unit(path)

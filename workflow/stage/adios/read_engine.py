@@ -25,6 +25,7 @@ from workflow.stage.adios.open_engine import (
     open_engine,
     open_path,
 )
+from workflow.stage.openpmd_iterations import WholeFile
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
@@ -36,16 +37,16 @@ _SHORTEST_PAUSE_S = 5e-5  # about how long a sleep of length 0 takes
 
 
 class AdiosReadEngine:
-    """One engine opened for reading by this process."""
+    """One engine opened for reading by this process. `mode`: a member of adios2's Mode."""
 
-    def __init__(self, end: StreamEnd) -> None:
+    def __init__(self, end: StreamEnd, mode: str = "Read") -> None:
         self._adios2 = bindings()
         self._comm = own_communicator() if is_parallel() else None
         self._files = NumberedFiles(end, self._comm) if is_numbered(end.path) else None
         self._io: Any = None
         self._engine: Any = None  # until the first step, where each has its own
         if self._files is None:
-            self._adios, self._io, self._engine = open_engine(end, "Read")
+            self._adios, self._io, self._engine = open_engine(end, mode)
         self._over_network = end.traits.over_network
         self._connections = Connections()
         self._counter = ByteCounter(self._comm)
@@ -251,6 +252,15 @@ def to_blocks(info: Sequence[Mapping[str, str]], local: bool) -> tuple[Block, ..
 
 def _numbers(text: str) -> Shape:
     return tuple(int(word) for word in text.split(",") if word)
+
+
+def read_whole(end: StreamEnd) -> WholeFile:
+    """What a complete file has in all its steps together. Collective where ADIOS2 is parallel."""
+    engine = AdiosReadEngine(end, "ReadRandomAccess")
+    try:
+        return WholeFile(tuple(engine.variables()), engine.attributes())
+    finally:
+        engine.close()
 
 
 # Reading a stream that has one file per step: the files one after the other.

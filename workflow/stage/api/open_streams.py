@@ -6,21 +6,22 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workflow.engines import KEPT_ENGINE
+from workflow.engines import KEPT_ENGINE, engine_of_data
 from workflow.formats.event_names import EVENTS_FILE
 from workflow.formats.kept_state import ORDER_FILE
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.stage_waits import OPEN_TIMEOUT_S
+from workflow.formats.step_files import is_numbered
 from workflow.stage import settings
 from workflow.stage.adios.open_engine import bindings, is_parallel
-from workflow.stage.adios.read_engine import AdiosReadEngine
+from workflow.stage.adios.read_engine import AdiosReadEngine, read_whole
 from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
 from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.api.members import Members, Order
@@ -28,6 +29,7 @@ from workflow.stage.api.opened_ends import end_key, opened_ends
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
 from workflow.stage.joined_engine import JoinedReadEngine
+from workflow.stage.openpmd_iterations import IterationReadEngine
 from workflow.stage.ranks import rank, size
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.stream_engines import ReadEngine, WriteEngine
@@ -49,6 +51,7 @@ def open_reader(
     parameters: Mapping[str, str] | None = None,
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
+    iterations: bool = False,
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream. Collective over the ranks.
 
@@ -57,7 +60,9 @@ def open_reader(
     .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the engine's, as ADIOS2 documents them;
     `open_timeout_s` and `step_timeout_s` are how long to wait for the writer and for each step, in seconds: by default
     120 and 600 for a stream, 0 for a file. So a file must exist, and one that its writer never closed raises
-    StreamFailed after its last complete step.
+    StreamFailed after its last complete step. `iterations`: each iteration of a group-based openPMD file is a step,
+    `/data/10/meshes/E/x` the variable `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5
+    that is always so.
 
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.
@@ -66,7 +71,7 @@ def open_reader(
     or the file does not exist, StageError when there is no such port or ADIOS2 cannot open the stream.
     """
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
-    opened = _in_order(end)
+    opened = _open_read(end, _open_iterations) if iterations and not end.traits.in_memory else _in_order(end)
     assert isinstance(opened, Reader)
     return opened
 
@@ -100,11 +105,11 @@ def _open_end(end: StreamEnd) -> Reader | Writer:
     return _open_read(end) if end.side == "read" else _open_write(end)
 
 
-def _open_read(end: StreamEnd) -> Reader:
+def _open_read(end: StreamEnd, open_engine: Callable[[StreamEnd], ReadEngine] | None = None) -> Reader:
     begin = _begin(end)
     with _noting_errors(end):
         together(lambda: wait_for_writer(end))
-    reader = Reader(end, _open_read_engine(end), settings.current().stage, _check_skip)
+    reader = Reader(end, (open_engine or _open_read_engine)(end), settings.current().stage, _check_skip)
     _opened(end, begin, reader)
     return reader
 
@@ -129,6 +134,7 @@ def follow(
     behind_s: float | None = None,
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
+    iterations: bool = False,
 ) -> Reader:
     """Read the steps of a stream that a running run keeps in a file. On one rank.
 
@@ -145,6 +151,7 @@ def follow(
         behind_s: after so many seconds without having read the newest step the loop goes on with the newest one, and
             leaves out those before it. By default it reads all, however late.
         step_timeout_s: how long to wait for each step; by default as long as the run goes on.
+        iterations: see `open_reader`; for a stream with one iteration in a step.
 
     Raises what `open_reader` raises, and StageError where there are several ranks.
     """
@@ -160,7 +167,8 @@ def follow(
         newest = await_file(end, run)
     end = replace(end, first_step=max(before, run.kept_from, newest if first is None else first))
     engine = FollowedReadEngine(end, run, behind_s)
-    reader = Reader(end, engine, settings.current().stage, is_left_out=engine.is_left_out)
+    read: ReadEngine = IterationReadEngine(engine) if iterations else engine
+    reader = Reader(end, read, settings.current().stage, is_left_out=engine.is_left_out)
     _opened(end, begin, reader)
     return reader
 
@@ -259,6 +267,18 @@ def _open_one(end: StreamEnd) -> ReadEngine:
 
         return SharedMemoryReadEngine(end)
     return AdiosReadEngine(end) if size() == 1 or is_parallel() else GatheredReadEngine(lambda: AdiosReadEngine(end))
+
+
+def _open_iterations(end: StreamEnd) -> ReadEngine:
+    if end.traits.library != "adios2" or is_numbered(end.path):
+        return _open_one(end)
+    is_bp4 = engine_of_data(Path(end.path)) == "BP4"
+
+    def open_it() -> ReadEngine:
+        # ADIOS2 (2.12.1) reads the last value of an attribute of BP4 in every step.
+        return IterationReadEngine(AdiosReadEngine(end), lambda: read_whole(end), keeps_last=is_bp4)
+
+    return open_it() if size() == 1 or is_parallel() else GatheredReadEngine(open_it)
 
 
 def _open_write_engine(end: StreamEnd) -> WriteEngine:

@@ -45,6 +45,7 @@ class Step:
         self._stream, self._stream_end, self._engine = end.stream, end, engine
         self._fetch, self._fetch_to = fetch, fetch_to
         self._ended = False
+        self._known: Mapping[str, Array | list[str]] | None = None
 
     def __contains__(self, name: str) -> bool:
         self._check_valid()
@@ -206,8 +207,14 @@ class Step:
         self._ended = True
 
     def _attributes(self) -> Mapping[str, Array | list[str]]:
-        """Those of the stream, and `unit` of variables that have one in the pipeline only."""
+        """Those of the stream, and `unit` of variables that have one in the pipeline only. Read once: there may be
+        thousands, and each label asks for them."""
         self._check_valid()
+        if self._known is None:
+            self._known = self._read_attributes()
+        return self._known
+
+    def _read_attributes(self) -> Mapping[str, Array | list[str]]:
         found = self._engine.attributes()
         declared = {
             f"{name}/unit": np.asarray(unit)
