@@ -403,7 +403,9 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where", "attachable")
+    rare: ClassVar[tuple[str, ...]] = (
+        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "closes_circle",
+    )  # fmt: skip
 
     name: str
     writer: str
@@ -427,6 +429,7 @@ class StreamPlan(PlanPart):
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
     attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
+    closes_circle: bool = Field(False, description="whether it leads back to a stage whose streams its writer reads")
 
     @property
     def transport_word(self) -> str:

@@ -434,6 +434,11 @@ class StreamSpec(Spec):
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )
+    closes_circle: bool = Field(
+        False,
+        description="of a stream that leads back to a stage before its writer: that their programs open the streams of "
+        "the circle in an order in which none waits for another one; programs that use workflow.stage need no word",
+    )
     queue: Queue = Field(default_factory=lambda: Queue(), description="steps that the writer may hold for slow readers")
     transport: WantedTransport = Field(
         "auto",
