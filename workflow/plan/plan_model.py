@@ -73,7 +73,7 @@ class EndPlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
-        "on_node", "does_without", "passes",
+        "on_node", "does_without", "passes", "opened",
     )  # fmt: skip
 
     stream: str
@@ -124,6 +124,11 @@ class EndPlan(PlanPart):
         "", description="of a spool: where on its node the file is, and `path` a link to it; empty: at `path`"
     )
 
+    opened: str = Field(
+        "",
+        description="of a program that opens a name of its own: that, in its working directory; where it is not "
+        "`path`, a link there leads to it",
+    )
     does_without: bool = Field(
         False, description="of an end that reads: whether the program goes on when its writer has failed and is ignored"
     )

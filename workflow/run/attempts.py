@@ -20,7 +20,7 @@ from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.plan.programs.config_files import config_files
 from workflow.plan.streams.end_plans import end_awaiting, end_of_spool
 from workflow.replace_file import replace_file
-from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
+from workflow.run.records.run_directory import attempt_dir, link_inputs, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, Positions, find_positions
 from workflow.run.state.events import begin_of_end
 from workflow.run.state.lifecycle_events import RestartDecided
@@ -168,6 +168,7 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     replace_file(folder / STAGE_FILE, to_json(settings).encode())
     for path, text in config_files(stage.ends).items():
         replace_file(Path(path), text.encode())
+    link_inputs(stage)
     # A killed writer leaves its contact file, by which readers would try to reach it.
     for end in stage.ends:
         if end.side == "write" and (suffix := end.traits.contact_suffix):

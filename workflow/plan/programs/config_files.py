@@ -97,6 +97,7 @@ FILES: dict[Dialect, Callable[[Sequence[EndPlan]], str]] = {
 def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -> None:
     """Config names that the program's library would ignore, and ports that one file cannot serve together."""
     seen: dict[tuple[str, str], str] = {}
+    _check_paths(stage, ports, problems)
     for port in [*ports.write.values(), *ports.read.values()]:
         key = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}"
         if port.side == "read" and port.dialect in WRITE_ONLY:
@@ -122,6 +123,21 @@ def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -
                 f"io `{port.io}` is also the io of port `{first}`: in {port.config} an io has one engine",
                 "give each port its own io, or its own config file",
             )
+
+
+def _check_paths(stage: DeclaredStage, ports: StagePorts, problems: Problems) -> None:
+    """Names that a program opens by itself: each leads to one stream, and stands for nothing else in its directory."""
+    every = [*ports.write.values(), *ports.read.values()]
+    taken = {posixpath.normpath(name): f"a file of `files:` of stage {stage.name}" for name in stage.sources}
+    taken |= {posixpath.normpath(port.config): "a config that wf writes" for port in every if port.config}
+    for port in every:
+        if not port.path:
+            continue
+        key, place = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}.path", posixpath.normpath(port.path)
+        _check_inside(key, port.path, problems)
+        if place in taken:
+            problems.add(key, f"`{port.path}` is also {taken[place]}", "name what the program opens there")
+        taken[place] = f"the path of port `{port.name}`"
 
 
 def _check_name(key: str, config: str, dialect: Dialect | None, problems: Problems) -> None:
