@@ -313,6 +313,7 @@ class StagePlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "secrets", "restart", "checkpoint", "from_start", "kept_files", "member", "steer", "changes", "answered",
+        "edited",
     )  # fmt: skip
     name: str
     kind: Literal["simulation", "analysis", "sink"]
@@ -344,6 +345,9 @@ class StagePlan(PlanPart):
         {}, description="absolute path → text to write; of a run without those of the user's `files:`"
     )
     copies: dict[str, str] = Field({}, description="absolute path → file to copy there unchanged")
+    edited: dict[str, list[str]] = Field(
+        {}, description="absolute path of a config that the user wrote → what wf has changed in it"
+    )
     added: Literal["pipe", "relay", "tap", "spool"] | None = Field(
         None, description="why wf added the stage; None: it did not"
     )

@@ -274,7 +274,7 @@ def kept_plan(plan: Plan) -> Plan:
     read the plan need not be one who may read them."""
     stages = []
     for stage in plan.stages:
-        own = {end.config for end in stage.ends if end.dialect in FILES}
+        own = {end.config for end in stage.ends if end.dialect in FILES} - stage.edited.keys()
         kept = {path: text for path, text in stage.files.items() if path in own}
         stages.append(stage.model_copy(update={"files": kept}))
     return plan.model_copy(update={"stages": stages})
