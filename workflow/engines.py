@@ -41,6 +41,8 @@ class EngineTraits(NamedTuple):
     """Its writer leaves a contact file at the stream's path with this suffix, until it ends."""
     suffixes: tuple[str, ...] = ()
     """Suffixes of paths by which `workflow.stage` chooses it, in lower case."""
+    instead_of_bp: str = ""
+    """The suffix that its writer puts in the place of `.bp`; empty: it leaves names as they are."""
     aggregators: Literal["none", "one level", "two levels"] = "none"
     """Whether a step is in several `data.*` files, and who decides how many: `plan/streams/aggregation`."""
     records_blocks: bool = True
@@ -93,7 +95,9 @@ ENGINES: dict[str, EngineTraits] = {
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",
             compresses=True, by_openpmd=True, any_case=True,
         ),
-        EngineTraits("HDF5", suffixes=(".h5", ".hdf5"), records_blocks=False, optional=True, library="h5py"),
+        EngineTraits(
+            "HDF5", suffixes=(".h5", ".hdf5"), instead_of_bp=".h5", records_blocks=False, optional=True, library="h5py",
+        ),
         EngineTraits("file", has_steps=False, records_blocks=False, library="none"),
         # Only read, by path: one file of an older version of ADIOS2, and the engine that finds out which BP a file is.
         EngineTraits("BP3", any_case=True),

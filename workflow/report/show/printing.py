@@ -159,6 +159,7 @@ def show_plan(
         _show_members(console, planned_members(plan))
     if whole:
         _show_environment(plan, console)
+        _show_edited(plan, console)
     if has_node_map(plan):
         say(console, "\nnode map", "bold")
         for line in node_map(plan):
@@ -185,6 +186,17 @@ def _show_environment(plan: Plan, console: Console | PlainOutput) -> None:
         for line in setting_lines(each, getattr(console, "width", UNLIMITED)):
             say(console, f"  {line}")
         say_prose(console, each.reason, indent=4)
+
+
+def _show_edited(plan: Plan, console: Console | PlainOutput) -> None:
+    """What wf changes in configs that the user wrote."""
+    edited = [(stage.name, path, changes) for stage in plan.stages for path, changes in stage.edited.items()]
+    if edited:
+        say(console, "\nchanged configs", "bold")
+    for stage, path, changes in edited:
+        say(console, f"  {stage}: {Path(path).name}" + ("" if changes else ": nothing"))
+        for line in changes:
+            say(console, f"    {line}")
 
 
 def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:

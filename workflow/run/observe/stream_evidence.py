@@ -72,6 +72,8 @@ def another_stream(plan: StagePlan, end: EndPlan, name: str, now: float) -> Stre
 
 
 def _path_hint(end: EndPlan) -> str:
+    if end.opened:
+        return f"is `path: {Path(end.opened).name}` of its port the name that it opens?"
     return f"pass ${{{{ streams.{end.stream}.path }}}} to the program"
 
 
@@ -209,7 +211,7 @@ def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
     ends = logged_ends(plan, fact.side)
     if len(ends) == 1 and (not fact.name or fact.side == "read"):
         return ends[0]
-    whole = [end for end in ends if _stream_path(fact.name, end) == _stream_path(end.path, end)]
+    whole = [end for end in ends if _stream_path(fact.name, end) == _stream_path(_opened(end), end)]
     same = [end for end in ends if is_same_name(fact.name, end)]
     return next(iter(whole + same), None)
 
@@ -221,7 +223,12 @@ def logged_ends(plan: StagePlan, side: Side) -> list[EndPlan]:
 
 def is_same_name(name: str, end: EndPlan) -> bool:
     """Whether a program that opens this name, from whichever folder, opens this stream."""
-    return Path(_stream_path(name, end)).name == Path(_stream_path(end.path, end)).name
+    return Path(_stream_path(name, end)).name == Path(_stream_path(_opened(end), end)).name
+
+
+def _opened(end: EndPlan) -> str:
+    """What the program opens."""
+    return end.opened or end.path
 
 
 def _stream_path(name: str, end: EndPlan) -> str:

@@ -275,7 +275,7 @@ def kept_plan(plan: Plan) -> Plan:
     read the plan need not be one who may read them."""
     stages = []
     for stage in plan.stages:
-        own = {end.config for end in stage.ends if end.dialect in FILES}
+        own = {end.config for end in stage.ends if end.dialect in FILES} - stage.edited.keys()
         kept = {path: text for path, text in stage.files.items() if path in own}
         stages.append(stage.model_copy(update={"files": kept}))
     return plan.model_copy(update={"stages": stages})
@@ -286,7 +286,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     folder = stage_dir(directory, stage.name)
     every_s = _save_every_s(stage, plan)
     readers, written = ({}, {}) if every_s is None else _behind(stage, plan)
-    (folder / "work").mkdir(parents=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)  # a stream may be in it
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
     settings = StageSettings(
         stage=stage.name,
@@ -312,10 +312,24 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         )
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
+    link_inputs(stage)
     for place, text in stage.files.items():
         _make_private(Path(place), executable=False).write_bytes(text.encode())
     for place, original in stage.copies.items():
         shutil.copyfile(original, _make_private(Path(place), executable=os.access(original, os.X_OK)))
+
+
+def link_inputs(stage: StagePlan) -> None:
+    """Let the streams be found under the names by which programs open them that know no other. Raises OSError."""
+    for end in stage.ends:
+        suffix = end.traits.contact_suffix
+        place, target = Path(end.opened + suffix), Path(end.path + suffix)
+        if not end.opened or place == target:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()  # an attempt that goes on from a spool reads another file
+        place.symlink_to(os.path.relpath(target, place.parent))  # the folder of the run may be moved
 
 
 def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
@@ -380,9 +394,16 @@ _RECORDS = {
 }  # fmt: skip
 
 
+def leads_inside(path: Path, directory: Path) -> bool:
+    """Whether this is a link to something of this directory, which is found there, too."""
+    return path.is_symlink() and path.resolve().is_relative_to(directory.resolve())
+
+
 def written_data(run_dir: Path) -> Iterator[Path]:
-    """What the stages of a run wrote: files and directories apart from the records of wf and the logs."""
+    """What the stages of a run wrote: files and directories apart from the records of wf and the logs. A link to data
+    of the run is none: they are where it leads."""
     for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
         if folder.is_dir():
-            yield from (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
+            found = (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
+            yield from (path for path in found if not leads_inside(path, run_dir))
     yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
