@@ -66,6 +66,8 @@ class Attempt:
     figures: Mapping[str, float] = field(default_factory=dict)
     figure_problems: Mapping[str, str] = field(default_factory=dict)
     """Stage → what is wrong with its own figures."""
+    data_bytes: int | None = None
+    """Size of what its stages wrote, also where that was removed; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -340,7 +340,9 @@ class ForecastLine(ReportPart):
     low: float
     high: float
     complete: bool = Field(True, description="false: some terms were not known, so the forecast is only a bound")
-    measured: float | None = Field(description="median over the steps; None: not recorded")
+    measured: float | None = Field(
+        description="time per step, throughput: by the mean over the steps; all else: the median; None: not recorded"
+    )
     difference: float | None = Field(description="forecast ÷ measured − 1")
 
 
