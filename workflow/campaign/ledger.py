@@ -59,6 +59,7 @@ class Attempt:
     load: float | None = None
     """Load average of this machine over the minute before it started."""
     reason: str = ""
+    """Why it did not succeed, or what has failed in one that did: `5 of 6 members`."""
     place: str = ""
     """Its hosts and cores, where others ran beside it: `n1 cores 0-1, n2`."""
     host: str = ""

@@ -112,7 +112,9 @@ def _figure_problems(run_dir: Path, report: Report) -> dict[str, str]:
 
 
 def _reason(report: Report) -> str:
-    """Why a run ended, with the last thing that a stage which failed said."""
+    """Why a run ended, with the last thing that a stage which failed said; of one that succeeded what it lacks."""
+    if report.run.state == "succeeded":
+        return report.run.lacks
     reason = report.run.reason
     said = next((line.strip() for each in report.stages for line in reversed(each.last_lines) if line.strip()), "")
     return f"{reason}: {said[:_LONGEST_LINE]}" if reason and said and said not in reason else reason
