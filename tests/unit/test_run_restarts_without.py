@@ -120,7 +120,7 @@ def test_a_unit_is_started_again_without_the_one_that_is_ignored(plan_of: Planne
     assert run.replaced == ([] if has_opened else [("look", ("sum",))]), "nor for one in its place"
     opened(run, "work", "keep")
     finish(run, "sim", "field-spool", "work", "keep")
-    assert verdict_of(run) == ("succeeded", "", "")
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "without look"
 
 
 def test_who_loses_the_writer_of_its_unit_is_started_again_with_it(plan_of: Planner) -> None:

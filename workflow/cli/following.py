@@ -175,7 +175,8 @@ def _print_verdict(run_dir: Path, before: str = "") -> bool:
     if verdict is None:
         return False
     reason = f" ({verdict.reason})" if verdict.reason and not before else ""
-    click.echo(f"{run_dir.name} {before}{verdict.state}" if before else f"{run_dir.name}: {verdict.state}{reason}")
+    state = ", ".join(filter(None, (verdict.state, verdict.lacks)))
+    click.echo(f"{run_dir.name} {before}{state}" if before else f"{run_dir.name}: {state}{reason}")
     return True
 
 

@@ -101,6 +101,7 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         host=report.run.host,
         figures=figures_of(report),
         figure_problems=_figure_problems(start.run_dir, report),
+        data_bytes=data_bytes(start.run_dir),
     )
 
 
@@ -111,7 +112,9 @@ def _figure_problems(run_dir: Path, report: Report) -> dict[str, str]:
 
 
 def _reason(report: Report) -> str:
-    """Why a run ended, with the last thing that a stage which failed said."""
+    """Why a run ended, with the last thing that a stage which failed said; of one that succeeded what it lacks."""
+    if report.run.state == "succeeded":
+        return report.run.lacks
     reason = report.run.reason
     said = next((line.strip() for each in report.stages for line in reversed(each.last_lines) if line.strip()), "")
     return f"{reason}: {said[:_LONGEST_LINE]}" if reason and said and said not in reason else reason
@@ -142,6 +145,20 @@ def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [host for host in hosts if refused and host not in answered]
+
+
+def data_bytes(run_dir: Path) -> int | None:
+    """Bytes of what the stages of a run wrote, not of what links lead to; None where not all can be looked at."""
+    try:
+        return sum(_bytes_of(path) for path in written_data(run_dir))
+    except OSError:
+        return None
+
+
+def _bytes_of(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(_bytes_of(each) for each in path.iterdir())
+    return path.lstat().st_size
 
 
 def remove_data(run_dir: Path) -> None:

@@ -79,6 +79,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
     return RunLine(
         name=run_dir.name,
         state=state,
+        lacks=end.lacks if end is not None else "",
         violated=_count_violated(run_dir) if state == "succeeded" else 0,
         reason=reason,
         started=started,
@@ -240,7 +241,8 @@ def _how_ended(run: RunLine) -> str:
     lasted = "" if run.wall_s is None else f" after {duration(run.wall_s)}"
     if run.state == "interrupted":
         return f"detached{lasted}"
-    return f"{run.state}{lasted}" + (f": {run.reason}" if run.reason else "")
+    lacks = f", {run.lacks}" if run.lacks else ""
+    return f"{run.state}{lasted}{lacks}" + (f": {run.reason}" if run.reason else "")
 
 
 def next_part_notes(run: RunPart) -> list[str]:

@@ -8,7 +8,7 @@ from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.report.build.steering_notes import steered_text, values_text
+from workflow.report.build.steering_notes import steered_text, units_of, values_text
 from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
@@ -201,7 +201,8 @@ def _of_run(event: Event) -> str:
         case StopRequested():
             return STOPPING_TEXT + (f": {event.reason}" if event.reason else "")
         case RunFinished():
-            return f"the run {_ENDS[event.state]}" + (f": {event.reason}" if event.reason else "")
+            more = f", {event.lacks}" if event.lacks else ""
+            return f"the run {_ENDS[event.state]}{more}" + (f": {event.reason}" if event.reason else "")
     return ""
 
 
@@ -224,11 +225,14 @@ def _of_stage(event: Event, plan: Plan) -> str:
             return f"{event.stage}: is asked for a checkpoint"
         case SteeringAsked():
             at = "" if event.step is None else f" at step {event.step}"
-            return f"{event.stage}: {event.by} asks for {values_text(event.values)}{at}"
+            return f"{event.stage}: {event.by} asks for {values_text(event.values, units_of(plan, event.stage))}{at}"
         case StageSteered():
-            return f"{steered_text(event.stage, event.old, event.new, event.step, is_exact=event.exact)}, by {event.by}"
+            units = units_of(plan, event.stage)
+            changes = steered_text(event.stage, event.old, event.new, event.step, units, is_exact=event.exact)
+            return f"{changes}, by {event.by}"
         case SteeringRefused():
-            return f"{event.stage}: refuses {values_text(event.values)}, asked for by {event.by}: {event.reason}"
+            values = values_text(event.values, units_of(plan, event.stage))
+            return f"{event.stage}: refuses {values}, asked for by {event.by}: {event.reason}"
         case StageSilent():
             return _warning(warning_text(event))
         case StageExited():
@@ -263,7 +267,7 @@ def _of_stage(event: Event, plan: Plan) -> str:
 def _redrawn(name: str, plan: Plan) -> str:
     """`sim-3-redrawn-1 (F=0.041, k=0.06)`."""
     member = plan.stage(name).member
-    return f"{name} ({values_text(member.values)})" if member is not None and member.values else name
+    return f"{name} ({values_text(member.values, {})})" if member is not None and member.values else name
 
 
 def _of_stream(event: Event) -> str:

@@ -240,7 +240,7 @@ def _what_it_is(report: Report) -> str:
         case "lost":
             return f"{run.directory} is lost: its supervisor has died without a verdict: {run.reason}"
         case "succeeded":
-            return f"{run.directory} succeeded{where} {took}"
+            return f"{run.directory} succeeded{where} {took}" + (f", but {run.lacks}" if run.lacks else "")
     reason = fault_text(report)
     state = {"interrupted": "was interrupted", "stopped": "was stopped cleanly"}.get(run.state, run.state)
     return f"{run.directory} {state} {took}" + (f": {reason}" if reason else "")

@@ -156,7 +156,8 @@ class StopRequested(Event):
 
 @dataclass(frozen=True)
 class RunFinished(Event):
-    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause."""
+    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause; `lacks`: of a run that has
+    succeeded, what has failed in it: `5 of 6 members`, `without look`."""
 
     state: Outcome
     exit_code: int
@@ -164,3 +165,4 @@ class RunFinished(Event):
     stage: str
     cause: RunCause = ""
     words: list[str] = field(default_factory=list)
+    lacks: str = ""

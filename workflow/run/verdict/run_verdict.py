@@ -17,7 +17,7 @@ from workflow.run.state.lifecycle_events import RunCause, RunFinished
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
 from workflow.run.verdict.end_causes import OUTER, first_end, job_text, loss_text, quoted
-from workflow.run.verdict.failed_stages import required_failures
+from workflow.run.verdict.failed_stages import lacking, required_failures
 from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.transport_check import with_transport
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
@@ -129,7 +129,7 @@ def _unstopped(state: RunState, t: float) -> RunFinished:
         count, first = plural(len(lost), "member"), state.stages[lost[0]]
         said = f"none of the {count} has done its work; {lost[0]} {first.reason or 'failed'}"
         return RunFinished(t, "failed", EXIT_RUN_FAILED, said, lost[0])
-    return RunFinished(t, "succeeded", EXIT_OK, "", "")
+    return RunFinished(t, "succeeded", EXIT_OK, "", "", lacks=lacking(state))
 
 
 def _lost_ensemble(state: RunState) -> list[str]:
