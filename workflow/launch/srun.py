@@ -137,6 +137,7 @@ LAUNCHER = Launcher(
     binds=True,
     selects_gpus=True,
     other_machines=True,
+    passes_input=True,
     mpi_connects=True,
     signal_of=lambda code, _lines: signal_of_shell(code),
     end_patterns=ENDS,

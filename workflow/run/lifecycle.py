@@ -413,7 +413,7 @@ def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
 
 def _warn(decisions: Decisions, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
-    before = decisions.t - decisions.state.plan.deadlines.warn
+    before = decisions.state.back(decisions.state.plan.deadlines.warn)
     stalls = [
         *find_stalls(decisions.state, silences, before, decisions.t),
         *find_unended(decisions.state, before, decisions.t),
@@ -430,7 +430,7 @@ def _check_counts(decisions: Decisions) -> None:
     """Stop the run when the steps of a stream get lost although all goes on; its reader has failed where it can read
     them again."""
     state = decisions.state
-    failure = failure_by_loss(state, decisions.t) if state.behind else None
+    failure = failure_by_loss(state) if state.behind else None
     if failure is None:
         return
     restart = next_restart(state, failure.stage, decisions.t)

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import Problem, RunError, WfError
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.lease_file import DEAD_S
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
@@ -157,7 +158,7 @@ def _used(records: Iterable[Path]) -> dict[str, str]:
             run, hosts = claim.get("run"), claim.get("hosts")
             if isinstance(run, str) and run != above and isinstance(hosts, list):
                 claims.append((Path(run), [short_host(name) for name in hosts if isinstance(name, str)]))
-    alive = examine_leases([run for run, _ in claims])
+    alive = examine_leases([run for run, _ in claims], DEAD_S)
     return {name: str(run) for (run, hosts), lives in zip(claims, alive, strict=True) if lives.alive for name in hosts}
 
 

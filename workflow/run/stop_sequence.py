@@ -80,6 +80,8 @@ def ladder(state: RunState) -> list[Rung]:
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
     if state.cause == "end_of_allocation" and state.ends_at is not None:
         return _before_end(begin, state.ends_at - submission_s(state.plan, state.ends_at - begin))
+    if not is_hurried(state):  # what waits for the same file system may still write
+        begin = state.t - state.waited_s(begin)
     if state.unaffected:
         told = [state.plan.stage(name) for name in state.unaffected]
         apart = [rung._replace(stages="unaffected") for rung in _tell_first(begin, stop_s, told)]

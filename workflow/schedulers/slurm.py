@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -316,6 +316,13 @@ def nodes_up(partition: str | None, query: Query) -> int | None:
     return max(found.values(), default=None)
 
 
+def down_nodes(hosts: Sequence[str], query: Query) -> dict[str, str]:
+    """From lines like `n3|down*`. A node that only does not answer yet, `allocated*`, is not down."""
+    said = query(["sinfo", "--noheader", "--Node", "--format=%N|%T", f"--nodes={','.join(hosts)}"])
+    states = dict(line.strip().split("|") for line in said.splitlines() if line.count("|") == 1)
+    return {host: state for host, state in states.items() if state.rstrip(_MARKS) == "down" and host in hosts}
+
+
 def slurm_facts(environ: Mapping[str, str], query: Query) -> SchedulerFacts:
     """The queues, the nodes of the largest, and the memory that it gives out of this node."""
     unknown = []
@@ -390,6 +397,7 @@ SCHEDULER = Scheduler(
         "PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
     ),
     nodes_up=nodes_up,
+    down_nodes=down_nodes,
     facts=slurm_facts,
     launcher="srun",
     cluster_variable="SLURM_CLUSTER_NAME",

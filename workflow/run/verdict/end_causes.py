@@ -74,7 +74,8 @@ def loss_text(lost: list[NodeLost]) -> str:
     """`node n2 was lost (no sign of life for 10 s)`."""
     names = " and ".join(node.host for node in lost)
     head = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
-    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s)"
+    why = next((f"; {node.why}" for node in lost if node.why), "")
+    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s{why})"
 
 
 def signal_name(number: int) -> str:
@@ -120,6 +121,8 @@ def kill_cause(facts: StageKilled) -> str:
     `: out of memory: …` if that is certain, `: out of memory? …` if it may be, else what speaks against it. Where
     nothing is known of memory, that is said last and asks nothing.
     """
+    if facts.guard:
+        return f" by {facts.guard}"
     if facts.log:
         found = _LOG.search(facts.log[-1])
         named = (
