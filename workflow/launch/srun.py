@@ -28,6 +28,7 @@ ENDS = (
     end_pattern("node_lost", rf"{_STEP} DUE TO NODE FAILURE"),
     end_pattern("time_limit", rf"{_STEP} DUE TO TIME LIMIT"),
     end_pattern("preempted", rf"{_STEP} DUE TO PREEMPTION"),
+    end_pattern("requeued", rf"{_STEP} DUE TO JOB REQUEUE"),
     end_pattern("cancelled", rf"{_STEP} \*\*\*"),
     end_pattern("node_lost", r"srun: error: Node failure on (?P<host>\S+)"),
     end_pattern("out_of_memory", rf"{_RANKS}Out Of Memory"),

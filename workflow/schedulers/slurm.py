@@ -72,6 +72,7 @@ _CAUSES: dict[str, SchedulerCause] = {
     "OUTOFMEMORY": "out_of_memory",
     "OUT_OF_MEMORY": "out_of_memory",
     "PREEMPTED": "preempted",
+    "REQUEUED": "requeued",
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
@@ -91,6 +92,10 @@ _ALWAYS_SAID = (
     "SBATCH_JOB_NAME", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE", "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_NO_KILL",
     "SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_ARRAY_INX", "SBATCH_WAIT",
 )  # fmt: skip
+# What slurmstepd says after `CANCELLED AT … DUE TO`.
+_DUE_TO = {
+    "TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL", "JOB REQUEUE": "REQUEUED",
+}  # fmt: skip
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
 _HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode"]
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
@@ -300,7 +305,7 @@ def _due_to(line: str) -> str:
     due = re.search(r"DUE TO ([A-Z ]+)", line)
     if due is None:
         return "CANCELLED"
-    return {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}.get(due[1].strip(), "")
+    return _DUE_TO.get(due[1].strip(), "")
 
 
 def nodes_up(partition: str | None, query: Query) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from workflow.formatting import duration
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan
@@ -27,7 +26,7 @@ class NodeLimit(NamedTuple):
     @property
     def text(self) -> str:
         """`60 s (deadlines: node)`."""
-        return f"{duration(self.seconds)} ({self.why})"
+        return f"{self.seconds:.0f} s ({self.why})"
 
 
 def node_limit(plan: Plan) -> NodeLimit:

@@ -230,7 +230,11 @@ class RunState:
     def waited_s(self, since: float) -> float:
         """The seconds from then to now in which the supervisor has looked: limits of stages count no others. What
         happened meanwhile is seen after a pause only."""
-        return self.t - since - sum(max(0.0, end - max(begin, since)) for begin, end in self.pauses)
+        return self.t - since - self.paused_s(since)
+
+    def paused_s(self, since: float) -> float:
+        """The seconds from then to now in which it has not."""
+        return sum(max(0.0, end - max(begin, since)) for begin, end in self.pauses)
 
     def back(self, limit_s: float) -> float:
         """What began before this time has lasted longer than the limit (see `waited_s`)."""

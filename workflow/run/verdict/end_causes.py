@@ -16,16 +16,17 @@ from workflow.run.state.run_state import StageState
 
 # What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
 OUTER: frozenset[EndCause] = frozenset(
-    {"out_of_memory", "node_lost", "preempted", "time_limit", "cancelled", "not_started"}
+    {"out_of_memory", "node_lost", "preempted", "requeued", "time_limit", "cancelled", "not_started"}
 )
 # What is said of a whole step comes after what is said of its ranks, which it has ended.
-_OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "time_limit"})
+_OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "requeued", "time_limit"})
 # Launchers report the ends of ranks that fail together within this time. The first SIGKILL of their own comes later.
 _TOGETHER_S = 3.0
 _TEXTS: dict[EndCause, str] = {
     "out_of_memory": "ran out of memory",
     "node_lost": "lost a node",
     "preempted": "was preempted by the scheduler",
+    "requeued": "was ended by the scheduler, which has requeued the job",
     "time_limit": "was ended by the scheduler at its time limit",
     "cancelled": "was cancelled from outside this run",
     "not_started": "could not be started",
@@ -35,6 +36,7 @@ _JOB_TEXTS: dict[SchedulerCause, str] = {
     "node_lost": "lost a node",
     "out_of_memory": "ran out of memory",
     "preempted": "was preempted",
+    "requeued": "was requeued",
     "time_limit": "reached its time limit",
 }
 

@@ -19,7 +19,7 @@ from workflow.run.verdict.failure_origin import settled_at
 from workflow.run.verdict.spare_nodes import ended_there_s
 
 # The scheduler is ending more than the stage: a next attempt would end in the same way.
-_OF_JOB: frozenset[EndCause] = frozenset({"cancelled", "preempted", "time_limit"})
+_OF_JOB: frozenset[EndCause] = frozenset({"cancelled", "preempted", "requeued", "time_limit"})
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -107,7 +107,7 @@ def silent_nodes(state: RunState) -> list[str]:
     if not quiet or state.finished is not None:
         return []
     limit = f"it is lost after {node_limit(state.plan).text}"
-    texts = [f"node {host} is silent since {duration(round(since[host]))}; {limit}" for host in quiet[:3]]
+    texts = [f"node {host} is silent since {since[host]:.0f} s; {limit}" for host in quiet[:3]]
     return texts + ([f"{len(quiet) - 3} more nodes are silent"] if len(quiet) > 3 else [])
 
 
