@@ -61,7 +61,15 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StageSuspended(T, "md", True), "md: has been stopped by a signal (SIGSTOP)"),
     (seen.StageSuspended(T, "md", False), "md: has been continued"),
     (seen.NodeSeen(T, 0, "n1"), "node n1 reports"),
-    (seen.NodeSilent(T, 0, "n1"), "node n1 is silent"),
+    (seen.NodeSilent(T, 0, "n1", 5.2), "node n1 is silent since 5 s"),
+    (
+        seen.GuardActed(T, "n1", "no heartbeat for 60 s"),
+        "warning: the guard on n1 has ended all processes of the run there: no heartbeat for 60 s",
+    ),
+    (
+        seen.LoopPaused(T, 31.0, 30.0),
+        "warning: the supervisor was stopped for 31 s (SIGSTOP, or its job was suspended)",
+    ),
     (
         seen.NodeLost(T, 0, "n1", 10.0, "md (ranks 0-3)"),
         "node n1 was lost (no sign of life for 10 s); it ran md (ranks 0-3)",

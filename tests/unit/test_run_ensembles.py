@@ -26,7 +26,7 @@ from workflow.run.state.run_state import initial_state
 from workflow.run.verdict.failed_stages import failure_warnings
 
 TEXT = """
-deadlines: {start: 120 s, step: 600 s, stop: 5 s}
+deadlines: {start: 120 s, step: 600 s, stop: 5 s, node: 10 s}
 stages:
   sim: {command: [sim, "${{ streams.field.path }}"], members: MEMBERS, on_failure: RULE, writes: {field: {}}}
   read: {command: [read], reads: {field: {}}, place: {cores_per_rank: 0}}

@@ -25,7 +25,7 @@ from workflow.run.state.reducer import fold
 from workflow.run.verdict.failure_origin import DYING_S
 
 TEXT = """
-deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s}
+deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s, node: 10 s}
 stages:
   sim: {command: ["${{ wf.python }}", sim], writes: {field: {}}}
   work:
@@ -41,7 +41,7 @@ streams:
 """
 # sim → keep and look, look → last
 CHAIN = """
-deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s}
+deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s, node: 10 s}
 stages:
   sim: {command: ["${{ wf.python }}", sim], writes: {field: {}}, on_failure: SIM}
   keep: {command: ["${{ wf.python }}", keep], reads: {field: {}}, on_failure: SIM}

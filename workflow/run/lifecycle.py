@@ -420,7 +420,7 @@ def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
 
 def _warn(decisions: Decisions, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
-    before = decisions.t - decisions.state.plan.deadlines.warn
+    before = decisions.state.back(decisions.state.plan.deadlines.warn)
     stalls = [
         *find_stalls(decisions.state, silences, before, decisions.t),
         *find_unended(decisions.state, before, decisions.t),
@@ -437,7 +437,7 @@ def _check_counts(decisions: Decisions) -> None:
     """Stop the run when the steps of a stream get lost although all goes on; its reader has failed where it can read
     them again."""
     state = decisions.state
-    failure = failure_by_loss(state, decisions.t) if state.behind else None
+    failure = failure_by_loss(state) if state.behind else None
     if failure is None:
         return
     restart = next_restart(state, failure.stage, decisions.t)
@@ -506,12 +506,13 @@ def _leave_out(decisions: Decisions, name: str, why: str) -> None:
 def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
-    due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]
+    due = [begin + first_open_limit(state) + state.paused_s(begin) for _, begin in opening_stages(state)]
     silent, idle = (t, *silences.times()), idle_since(state).values()
     for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:
             # A silence that has lasted longer and is no stall is looked at again after a twentieth of the limit.
-            due += [since + limit if since + limit > t else t + limit / 20 for since in times]
+            passing = (since + limit + state.paused_s(since) for since in times)
+            due += [at if at > t else t + limit / 20 for at in passing]
     if limits.run is not None and state.started is not None:
         due.append(state.started + limits.run)
     if (lost := lost_message_at(state)) is not None:
@@ -543,7 +544,7 @@ def _stop_after_failure(decisions: Decisions) -> None:
     not_again = [f"it was not started again: {restart}"] if restart else []
     reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *not_again, *losses(state, culprit)])
     decisions.decide(StopRequested(decisions.t, reason, culprit, cause))
-    if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
+    if cause in ("cancelled", "preempted", "requeued", "time_limit", "node_lost", "out_of_memory"):
         request_job_state(decisions)  # the whole job may be ending
 
 

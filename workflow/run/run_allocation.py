@@ -22,7 +22,7 @@ from urllib.parse import quote
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import Problem, RunError, WfError
 from workflow.formats.json_lines import read_json_lines
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import duration, plural
 from workflow.home import temporary_folder
@@ -178,7 +178,7 @@ def _used(records: Iterable[Path]) -> dict[str, str]:
             run, hosts = claim.get("run"), claim.get("hosts")
             if isinstance(run, str) and run != above and isinstance(hosts, list):
                 claims.append((Path(run), [short_host(name) for name in hosts if isinstance(name, str)]))
-    alive = examine_leases([run for run, _ in claims])
+    alive = examine_leases([run for run, _ in claims], DEAD_S)
     in_use = [lives.alive or _is_hidden(run) for (run, _), lives in zip(claims, alive, strict=True)]
     return {name: str(run) for (run, hosts), used in zip(claims, in_use, strict=True) if used for name in hosts}
 

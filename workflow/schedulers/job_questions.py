@@ -6,11 +6,12 @@ command runs in a session of its own, and where it gave no answer it is asked ag
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -133,6 +134,27 @@ class OwnJobQuestion:
                 break
             time.sleep(_PAUSE_S)
         self._answers.put(answer)
+
+
+class NodesQuestion:
+    """The question which of some nodes are down. Nobody waits for the answer: `down` is the newest one."""
+
+    def __init__(self, source: Source, query: Query = lambda command: ask(command, OWN_ANSWER_S)) -> None:
+        self.down: Mapping[str, str] = {}
+        self._down_nodes = scheduler_named(source).down_nodes if source in SCHEDULERS else None
+        self._query = query
+        self._thread: threading.Thread | None = None
+
+    def ask(self, hosts: Sequence[str]) -> None:
+        """Begin to ask, where the scheduler tells that and has answered before."""
+        if self._down_nodes is not None and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._ask, args=(hosts,), name="nodes", daemon=True)
+            self._thread.start()
+
+    def _ask(self, hosts: Sequence[str]) -> None:
+        assert self._down_nodes is not None
+        with contextlib.suppress(QueryError):
+            self.down = self._down_nodes(hosts, self._query)
 
 
 def own_job_command(source: Source, job: str) -> Sequence[str] | None:

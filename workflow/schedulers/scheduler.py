@@ -328,6 +328,8 @@ class Scheduler:
     never_starts: tuple[WaitsForEver, ...] = ()  # of a job that is pending; the first that fits counts
     # Nodes that are up, used or not, of a queue (None: the default one). A job that asks for more waits for ever.
     nodes_up: Callable[[str | None, Query], int | None] | None = None
+    # Which of these nodes it has lost, and its word for that. Raises QueryError.
+    down_nodes: Callable[[Sequence[str], Query], dict[str, str]] | None = None
     facts: Callable[[Mapping[str, str], Query], SchedulerFacts] | None = None  # of its queues, and of this node
     launcher: str = ""  # that comes with it
     cluster_variable: str = ""  # environment variable that names the machine

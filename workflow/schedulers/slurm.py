@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -76,6 +76,7 @@ _CAUSES: dict[str, SchedulerCause] = {
     "OUTOFMEMORY": "out_of_memory",
     "OUT_OF_MEMORY": "out_of_memory",
     "PREEMPTED": "preempted",
+    "REQUEUED": "requeued",
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
@@ -95,6 +96,10 @@ _ALWAYS_SAID = (
     "SBATCH_JOB_NAME", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE", "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_NO_KILL",
     "SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_ARRAY_INX", "SBATCH_WAIT",
 )  # fmt: skip
+# What slurmstepd says after `CANCELLED AT … DUE TO`.
+_DUE_TO = {
+    "TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL", "JOB REQUEUE": "REQUEUED",
+}  # fmt: skip
 # With and without `--parsable`, which a site's wrapper may drop; the cluster where there are several.
 _ACCEPTED = re.compile(
     r"^\s*(?:sbatch: )?(?:Submitted batch job )?(\d+)(?:(?:;| on cluster )([\w.-]+))?\s*$", re.MULTILINE
@@ -336,7 +341,7 @@ def _due_to(line: str) -> str:
     due = re.search(r"DUE TO ([A-Z ]+)", line)
     if due is None:
         return "CANCELLED"
-    return {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}.get(due[1].strip(), "")
+    return _DUE_TO.get(due[1].strip(), "")
 
 
 def nodes_up(partition: str | None, query: Query) -> int | None:
@@ -350,6 +355,13 @@ def nodes_up(partition: str | None, query: Query) -> int | None:
             is_up = state.rstrip(_MARKS) not in _NOT_UP and _NO_ANSWER not in state
             found[name] += int(count) if is_up else 0
     return max(found.values(), default=None)
+
+
+def down_nodes(hosts: Sequence[str], query: Query) -> dict[str, str]:
+    """From lines like `n3|down*`. A node that only does not answer yet, `allocated*`, is not down."""
+    said = query(["sinfo", "--noheader", "--Node", "--format=%N|%T", f"--nodes={','.join(hosts)}"])
+    states = dict(line.strip().split("|") for line in said.splitlines() if line.count("|") == 1)
+    return {host: state for host, state in states.items() if state.rstrip(_MARKS) == "down" and host in hosts}
 
 
 def slurm_facts(environ: Mapping[str, str], query: Query) -> SchedulerFacts:
@@ -422,6 +434,7 @@ SCHEDULER = Scheduler(
     cancelled_state="COMPLETING",
     never_starts=_NEVER_STARTS,
     nodes_up=nodes_up,
+    down_nodes=down_nodes,
     facts=slurm_facts,
     launcher="srun",
     cluster_variable="SLURM_CLUSTER_NAME",

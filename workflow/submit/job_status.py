@@ -16,11 +16,12 @@ from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.job_end_file import JobEnd, read_job_end
+from workflow.formats.lease_file import DEAD_S, SILENCE_S
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.plan.plan_model import Plan
 from workflow.run.control.detached import OUTPUT_FILE
 from workflow.run.control.follow import follow
-from workflow.run.control.lease import Liveness, examine_leases, has_lease, lost_lease
+from workflow.run.control.lease import LeaseWatch, Liveness, examine_leases, has_lease, lost_lease
 from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.records.events_file import read_start_and_verdict
@@ -276,7 +277,23 @@ def follow_job(
 
     The verdict of a run whose job has ended without one is written here. Raises OSError when that is not possible.
     """
+    while True:
+        state = yield from _follow_once(run_dir, plan, job, say)
+        if state is None or state.finished is not None:
+            return
+        settle_job(run_dir, job)
+        word = ask_about(job).word
+        if read_start_and_verdict(run_dir).finished is not None or word is None or word.phase != "running":
+            return
+        say(f"{job.text}: {word.text}, and its run shows no sign of life: this command waits on")
+
+
+def _follow_once(
+    run_dir: Path, plan: Plan, job: JobRecord, say: Callable[[str], None]
+) -> Generator[RunState, None, RunState | None]:
+    """Until the run has its verdict, or nothing is heard of it; returns its last state."""
     watch, said, over = JobWatch(run_dir, job), "", False
+    lease = LeaseWatch(run_dir, time.monotonic(), DEAD_S)
     state: RunState | None = None
     with contextlib.closing(follow(run_dir, plan)) as states:
         for state in states:
@@ -284,7 +301,8 @@ def follow_job(
             if state.finished is not None or over:
                 continue
             has_supervisor = state.started is not None or has_lease(run_dir)
-            tracker = watch.look(ask=not has_supervisor)
+            is_silent = lease.look(time.monotonic()).silent_s >= SILENCE_S
+            tracker = watch.look(ask=not has_supervisor or is_silent)
             if not has_supervisor and tracker.text != said:
                 said = tracker.text
                 say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.asks_too_much else ""))
@@ -292,5 +310,4 @@ def follow_job(
                 (lives,) = examine_leases([run_dir])
                 # While it lives, the run goes on; when it dies, its states end here.
                 over = lives.alive or write_job_verdict(run_dir, tracker, end, lives)
-    if state is not None and state.finished is None:
-        settle_job(run_dir, job)
+    return state

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.interrupts import own_signals
@@ -125,7 +125,7 @@ class DriverWatch:
 
     def __init__(self, directory: Path, driver: Lease) -> None:
         self._directory, self._driver = directory, driver
-        self._watch = LeaseWatch(directory, time.monotonic())
+        self._watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
         self._looked = time.monotonic()
         self._lost = False
 

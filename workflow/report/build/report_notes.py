@@ -13,7 +13,10 @@ from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import (
+    GuardActed,
+    LoopPaused,
     NodeRanks,
+    NodeSeen,
     NodesUnwatched,
     ProcessesLeft,
     RecordsLost,
@@ -47,7 +50,17 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *(
             event.text
             for event in records.state.warnings
-            if isinstance(event, NodeRanks | NodesUnwatched | ProcessesLeft | SpoolGrows | StrangeReader)
+            if isinstance(
+                event,
+                NodeRanks
+                | NodesUnwatched
+                | NodeSeen
+                | GuardActed
+                | LoopPaused
+                | ProcessesLeft
+                | SpoolGrows
+                | StrangeReader,
+            )
         ),
         *_placement(records),
         *_uncounted(streams),

@@ -67,7 +67,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
     elif lives is None or lives.lease is None:
         state, reason = ("unfinished", "") if job is None else ("submitted", f"{job.text} has not started")
     else:
-        state, reason = ("running", "") if lives.alive else ("lost", lives.text)
+        state, reason = ("running", lives.silence_text) if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
     # The last event of a run that goes on may be of long ago.
     last = run_time(run_dir) if state == "running" else brief.t
@@ -167,7 +167,7 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     if lives.lease is None:
         return report if job is None else _with_run(report, "submitted", f"{job.text} has not started")
     if lives.alive:
-        return _with_run(report, "running", "")
+        return _with_run(report, "running", lives.silence_text)
     stages = [_bereft(stage, lives) for stage in report.stages]
     left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
     reason = lives.text + (f"; still running: {left}" if left else "")

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from workflow.errors import RunError
+from workflow.formats.lease_file import DEAD_S
 from workflow.formatting import size
 from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_states import is_over
@@ -116,7 +117,7 @@ def follow_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False)
     outputs = _outputs(run_dir, stage, raw)
     for output in outputs:
         yield from _last(output, lines, half=False)
-    watch = LeaseWatch(run_dir, time.monotonic())
+    watch = LeaseWatch(run_dir, time.monotonic(), DEAD_S)
     while True:
         # Asked before reading: what a stage wrote before the run ended is then read in the last round.
         over = is_over(run_dir, watch.look(time.monotonic()))

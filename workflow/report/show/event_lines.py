@@ -14,7 +14,9 @@ from workflow.run.state.events import (
     Cleaned,
     Event,
     Fault,
+    GuardActed,
     Interrupted,
+    LoopPaused,
     NodeLost,
     NodeRanks,
     NodeSeen,
@@ -67,6 +69,7 @@ from workflow.run.state.lifecycle_events import (
     StageUnneeded,
     StopRequested,
 )
+from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
 from workflow.run.verdict.stall_detection import warning_text
 
@@ -170,15 +173,25 @@ def _of_run(event: Event) -> str:
             job = f"{event.source} job {event.job}: " if event.job else ""
             limit = "" if event.end_time is None else f" for {duration(event.end_time - event.t)}"
             return "; ".join([f"{job}it has {plural(event.hosts, 'host')}{limit}", *event.notes])
+        case NodeSeen() if event.silence_s >= REPORTED_S:
+            return _warning(event.text)
         case NodeSeen():
             return f"node {event.host} reports"
         case NodeSilent():
-            return f"node {event.host} is silent"
+            return f"node {event.host} is silent since {event.silence_s:.0f} s"
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
-        case NodesUnwatched() | NodeRanks() | ProcessesLeft() | SpoolGrows() | StrangeReader():
+        case (
+            NodesUnwatched()
+            | NodeRanks()
+            | GuardActed()
+            | LoopPaused()
+            | ProcessesLeft()
+            | SpoolGrows()
+            | StrangeReader()
+        ):
             return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))

@@ -232,7 +232,7 @@ def _what_it_is(report: Report) -> str:
     where = f" in {run.job}" if run.job else f" on {run.host}" if run.host else ""
     match run.state:
         case "running":
-            return f"{run.directory} is running{where} {since}"
+            return f"{run.directory} is running{where} {since}" + (f"; {run.reason}" if run.reason else "")
         case "submitted":
             return f"{run.directory} waits for its batch job: {run.reason or run.job}"
         case "unfinished":

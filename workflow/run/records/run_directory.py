@@ -31,6 +31,7 @@ from workflow.run.chain import NEXT_PART_FILE, NEXT_SETTINGS
 from workflow.run.part_files import PIECES, in_run, join_earlier, join_files, link_reused, link_states
 from workflow.run.part_record import PART_FILE, PartRecord, read_part, write_part
 from workflow.run.records.events_file import EVENTS_FILE
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 
@@ -139,11 +140,24 @@ def _claim(directory: Path, mode: int) -> Path:
         with contextlib.suppress(PermissionError):
             directory.chmod(mode)  # whatever the umask
     except FileExistsError as error:
+        if restarts := _restarts_of_job(directory):
+            text = f"{directory} has the run that this job made before the scheduler requeued it (restart {restarts})"
+            raise RunError(text, f"a run directory is used once; go on with that run: wf resume {directory}") from error
         text = f"{directory} exists and is not an empty directory"
         raise RunError(text, "give another --run-dir, or leave it out") from error
     except OSError as error:
         raise _cannot_write(directory, error) from error
     return directory
+
+
+def _restarts_of_job(directory: Path) -> str:
+    """How often the scheduler has started the job of this process again, where a run in it has used this directory; ""
+    where that is not so."""
+    before = read_allocation(directory)
+    if before is None or not before.job or before.source not in SCHEDULERS:
+        return ""
+    restarts = os.environ.get(scheduler_named(before.source).restart_variable, "0")
+    return "" if restarts == "0" else restarts
 
 
 def _remove(directory: Path, itself: bool) -> None:

@@ -12,7 +12,7 @@ Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
-RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued", "supervisor_killed"]
+RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "supervisor_killed"]
 # Those that are not the fault of the programs.
 FROM_OUTSIDE: frozenset[RunCause] = frozenset(
     {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}

@@ -18,11 +18,12 @@ from workflow.run.verdict.failed_stages import others_go_on
 LEFT_S = 3.0
 
 
-def broken_stream(state: RunState, t: float) -> tuple[str, str] | None:
+def broken_stream(state: RunState) -> tuple[str, str] | None:
     """(the reader that is gone, what is lost) where the counts prove it, though nothing else has shown it yet."""
     for (name, reader, side), behind in state.behind.items():
         writer = state.writer(name)
-        if t - behind.since > LEFT_S + state.visibility_s and _is_fed(state, writer, state.ends[name, reader, side]):
+        is_old = state.waited_s(behind.since) > LEFT_S + state.visibility_s
+        if is_old and _is_fed(state, writer, state.ends[name, reader, side]):
             lost = _loss(writer.steps - behind.steps, writer, reader)
             return reader, f"{reader} was lost: {lost}; {writer.stage} went on without it"
     return None

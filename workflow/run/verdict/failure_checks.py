@@ -48,9 +48,9 @@ def failure_by_deadlock(state: RunState, t: float) -> RunFailure | None:
     return None if found is None else RunFailure(*found)
 
 
-def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
+def failure_by_loss(state: RunState) -> RunFailure | None:
     """A stream whose steps do not arrive any more, by the counts of its two ends."""
-    found = broken_stream(state, t)
+    found = broken_stream(state)
     return None if found is None else RunFailure(*found)
 
 

@@ -52,15 +52,16 @@ def _lost_message(state: RunState, t: float) -> RunFailure | None:
 def _start_deadline(state: RunState, t: float) -> RunFailure | None:
     limit, first = state.plan.deadlines.start, first_open_limit(state)
     for name, begin in opening_stages(state):
-        if t - begin <= first:
+        if state.waited_s(begin) <= first:
             continue
         stage, chain = diagnose(state, name, t)
         # Who waits for a stage that was started again gives it the time of its new attempt.
         begin = max(begin, _started_again(state, stage, t))
-        if t - begin <= first:
+        waited_s = state.waited_s(begin)
+        if waited_s <= first:
             continue
-        if t - begin > limit or can_be_ended(state, stage):
-            passed = limit if t - begin > limit else first
+        if waited_s > limit or can_be_ended(state, stage):
+            passed = limit if waited_s > limit else first
             return RunFailure(stage, f"streams not open within {passed:g} s: {chain}", "start")
     return None
 
@@ -75,13 +76,13 @@ def _started_again(state: RunState, name: str, t: float) -> float:
 
 def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.step
-    stall = None if limit is None else next(find_stalls(state, silences, t - limit, t), None)
+    stall = None if limit is None else next(find_stalls(state, silences, state.back(limit), t), None)
     return None if stall is None else RunFailure(stall.stage, f"no step for {limit:g} s: {stall.chain}", "step")
 
 
 def _exit_deadline(state: RunState, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.exit
-    stall = None if limit is None else next(find_unended(state, t - limit, t), None)
+    stall = None if limit is None else next(find_unended(state, state.back(limit), t), None)
     return None if stall is None else RunFailure(stall.stage, f"no sign of work for {limit:g} s: {stall.chain}", "exit")
 
 

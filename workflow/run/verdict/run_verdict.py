@@ -104,7 +104,9 @@ def loss_reason(state: RunState, lost: list[NodeLost]) -> tuple[str, str]:
 
 def cause_of(state: RunState, stage: str) -> RunCause:
     """What has ended a stage, where that is more than its own failure."""
-    first = first_end(state.stages[stage].said)
+    kill, first = state.stages[stage].kill, first_end(state.stages[stage].said)
+    if kill is not None and kill.guard:
+        return "node_lost"  # it had lost its supervisor
     return first.cause if first is not None and (first.cause in OUTER or first.cause == "killed") else ""
 
 
