@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +49,7 @@ def open_reader(
     parameters: Mapping[str, str] | None = None,
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
+    may_lack: Iterable[str] = (),
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream. Collective over the ranks.
 
@@ -59,6 +60,10 @@ def open_reader(
     120 and 600 for a stream, 0 for a file. So a file must exist, and one that its writer never closed raises
     StreamFailed after its last complete step.
 
+    `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
+    `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one, raises
+    ContractError there; one that has come in no step does at the end of the stream.
+
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.
 
@@ -68,6 +73,7 @@ def open_reader(
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
     opened = _in_order(end)
     assert isinstance(opened, Reader)
+    opened.may_lack(may_lack)
     return opened
 
 
