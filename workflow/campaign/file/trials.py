@@ -150,7 +150,7 @@ def _combinations(spec: CampaignSpec, root: Node) -> Iterator[Point]:
 def _values_at(root: Node, path: KeyPath) -> list[Node]:
     """The values of a key, each with its own place; a mistake in the key itself has the place of the key."""
     node = _at(root, path)
-    return [Node(each.value, each.place, node.key, each.layer, each.size, each.depth) for each in node.value]
+    return [each._replace(key=node.key) for each in node.value]
 
 
 def _point_at(root: Node, path: KeyPath) -> Point:
