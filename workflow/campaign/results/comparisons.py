@@ -30,6 +30,8 @@ MOST_BETWEEN = 2
 LARGEST_SHARE = 0.25
 """Of the blocks, that may be apart: a few repetitions were interrupted, or failed and ran again later."""
 UNLIKE = "a file and a stream"
+NO_VALUES = "not measured of both"
+UNDEFINED = "not defined in each repetition"
 # Of a file, how fast steps are written, into memory perhaps; of a stream, how fast they are written and taken.
 _RATES = ("throughput", "transfer_rate")
 Measurements = Mapping[int, Sequence[Attempt]]
@@ -64,14 +66,17 @@ class _Comparison:
         """Why there is no verdict, whatever was measured; empty where there may be one."""
         if not is_comparable(self.metric.of, self.pair.trial, self.pair.reference):
             return UNLIKE
+        if not (self.mine.values and self.other.values):
+            return NO_VALUES
+        if not (self.mine.is_whole and self.other.is_whole):
+            return UNDEFINED
         return NOT_INTERLEAVED if self.is_interleaved is False else ""
 
     def samples(self, test: Test) -> TwoSamples:
         """What is tested."""
-        is_testable = not self.why_not and self.mine.is_whole and self.other.is_whole
         pairs = self.mine.pairs_with(self.other) if test == "pairs" else None
         return TwoSamples(
-            self.mine.values, self.other.values, is_testable, self.metric.threshold, self.metric.better, pairs
+            self.mine.values, self.other.values, not self.why_not, self.metric.threshold, self.metric.better, pairs
         )
 
     def result(self, verdict: PairVerdict) -> ComparisonResult:
