@@ -403,7 +403,9 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where", "attachable")
+    rare: ClassVar[tuple[str, ...]] = (
+        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "no_effect",
+    )  # fmt: skip
 
     name: str
     writer: str
@@ -427,6 +429,9 @@ class StreamPlan(PlanPart):
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
     attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
+    no_effect: list[str] = Field(
+        [], description="engine parameters of its writer that change nothing with the ADIOS2 that is here"
+    )
 
     @property
     def transport_word(self) -> str:

@@ -69,6 +69,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
             *condition_notes(repetitions),
             *interleaving_notes(comparisons, spec),
             *_again_notes(shown, history),
+            *schedule.plan_notes,
             *_notes(spec, status.trials, results, history, repetitions),
         ],
     )

@@ -200,6 +200,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool_bytes=size if spooled else None,
         spool_where=spool_place(stream.spec) if spooled else "shared",
         attachable=spooled and stream.spec.attachable,
+        no_effect=list(estimates.no_effect),
     )
 
 
