@@ -202,6 +202,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool_where=spool_place(stream.spec) if spooled else "shared",
         attachable=spooled and stream.spec.attachable,
         closes_circle=stream.spec.closes_circle,
+        no_effect=list(estimates.no_effect),
     )
 
 
