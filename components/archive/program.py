@@ -162,7 +162,11 @@ def tell_left_out(left_out: Mapping[str, str]) -> None:
 
 def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
     """Write the stream as HDF5 in one of the layouts."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
+    with (
+        Partial(path) as unfinished,
+        hdf5_file(unfinished) as file,
+        stage.open_reader("input", may_lack=args.variables) as stream,
+    ):
         for known, read in described_steps(stream, args):
             if known.index == 0:
                 tell_left_out(layout.left_out(known))
@@ -171,7 +175,11 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
 
 def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
     """Write the fields of the stream as a VTKHDF file. The time is wanted, whatever the variables."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
+    with (
+        Partial(path) as unfinished,
+        hdf5_file(unfinished) as file,
+        stage.open_reader("input", may_lack=args.variables) as stream,
+    ):
         fields = VtkHdf(file, args.vtk_values == "cells")
         for known, read in described_steps(stream, args, always=("time",)):
             if known.index == 0:
