@@ -154,7 +154,7 @@ class _Tally:
             difference = difference or self._compare_values(name, kinds_a[name], a, b)
             if difference:
                 self.note(difference)
-        attributes_a, attributes_b = a.attributes(), b.attributes()
+        attributes_a, attributes_b = (_without_tables(step.attributes()) for step in (a, b))
         written = _HOW_WRITTEN if "/openPMD" in attributes_a and "/openPMD" in attributes_b else frozenset()
         for difference in _compare_attributes(attributes_a, attributes_b, self.steps):
             if difference.name in written:
@@ -212,6 +212,11 @@ def _compare_kinds(name: str, a: VariableKind | None, b: VariableKind | None, st
     if a.shape != b.shape:
         return Difference(what="shape", name=name, step=step, message=f"{list(a.shape)} and {list(b.shape)}")
     return None
+
+
+def _without_tables(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Without those of openPMD-api that count the steps of ADIOS2."""
+    return {name: value for name, value in attributes.items() if not name.startswith("__openPMD_")}
 
 
 def _compare_attributes(a: dict[str, Any], b: dict[str, Any], step: int) -> Iterator[Difference]:

@@ -162,7 +162,7 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
     """The steps of a file. Each is valid until the next one is asked for.
 
     Raises:
-        RunError: the file cannot be read, or breaks off.
+        RunError: the file cannot be read, breaks off, or was written meanwhile.
         WfError: a library that it takes is not installed.
     """
     try:
@@ -178,8 +178,25 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
                 reader = open_reader(path=path, engine=engine_of_data(path), iterations=True)
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
-    with reader:
-        yield _steps(reader, path)
+    written = _last_change(path)
+    try:
+        with reader:
+            yield _steps(reader, path)
+    except RunError as error:
+        if written != _last_change(path):
+            raise _being_written(path) from error
+        raise
+    if written != _last_change(path):
+        raise _being_written(path)
+
+
+def _last_change(path: Path) -> tuple[int, int] | None:
+    """When an HDF5 file was written last, and its size. It is read without a lock, which its program would die of."""
+    return None if path.is_dir() else ((found := path.stat()).st_mtime_ns, found.st_size)
+
+
+def _being_written(path: Path) -> RunError:
+    return RunError(f"{path}: was written while it was read", "try it again, or when its program has ended")
 
 
 @contextmanager
