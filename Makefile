@@ -1,10 +1,10 @@
-# Four commands do all: `make demo`, `make test`, `make test-faults` and `make test-cluster`.
+# Five commands do all: `make demo`, `make test`, `make test-faults`, `make test-cluster` and `make test-programs`.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo demo-train test test-faults test-cluster test-gpu reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-faults test-cluster test-programs test-gpu reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -66,6 +66,9 @@ test-faults: $(VENV)/dev $(VENV)-mpi/ready  ## runs that are killed, stopped, st
 test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root
 	$(BIN)/python -m tests.support.slurm_cluster install
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
+
+test-programs: $(VENV)/dev $(VENV)-mpi/ready  ## programs in the shape of those of others, unchanged, under wf
+	$(PARTS) $(BIN)/python -m pytest tests/programs
 
 # Not a part of CI: its machine has no GPU. GPU_PYTHON has wf, pytest, PyTorch, or CuPy, or both.
 GPU_PYTHON ?= python3

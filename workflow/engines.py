@@ -41,10 +41,14 @@ class EngineTraits(NamedTuple):
     """Its writer leaves a contact file at the stream's path with this suffix, until it ends."""
     suffixes: tuple[str, ...] = ()
     """Suffixes of paths by which `workflow.stage` chooses it, in lower case."""
+    instead_of_bp: str = ""
+    """The suffix that its writer puts in the place of `.bp`; empty: it leaves names as they are."""
     aggregators: Literal["none", "one level", "two levels"] = "none"
     """Whether a step is in several `data.*` files, and who decides how many: `plan/streams/aggregation`."""
     records_blocks: bool = True
     """It is recorded which rank wrote which part."""
+    holds_local_blocks: bool = True
+    """It has arrays in local blocks, without a global shape."""
     leaves_profiles: bool = False
     """Its readers leave a file of times in /tmp: `formats/reader_profile`."""
 
@@ -80,7 +84,7 @@ ENGINES: dict[str, EngineTraits] = {
             compresses=True, by_openpmd=True, calibrated=True,
         ),
         # MPI counts the bytes of a message by an int.
-        EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True),
+        EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True, holds_local_blocks=False),
         # `workflow.stage`'s own: memory that both ends share.
         EngineTraits(
             "SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True,
@@ -93,7 +97,10 @@ ENGINES: dict[str, EngineTraits] = {
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",
             compresses=True, by_openpmd=True, any_case=True,
         ),
-        EngineTraits("HDF5", suffixes=(".h5", ".hdf5"), records_blocks=False, optional=True, library="h5py"),
+        EngineTraits(
+            "HDF5", suffixes=(".h5", ".hdf5"), instead_of_bp=".h5", records_blocks=False, holds_local_blocks=False,
+            optional=True, library="h5py",
+        ),
         EngineTraits("file", has_steps=False, records_blocks=False, library="none"),
         # Only read, by path: one file of an older version of ADIOS2, and the engine that finds out which BP a file is.
         EngineTraits("BP3", any_case=True),

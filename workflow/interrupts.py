@@ -1,4 +1,4 @@
-"""Ctrl-C that comes before a run can be stopped by it.
+"""The signals of a process of wf: what its caller has left, and Ctrl-C that comes before a run can be stopped by it.
 
 Python raises KeyboardInterrupt wherever it is at that moment. In a callback, such as those of the import system, the
 exception is printed and lost: the program goes on, and whoever has pressed Ctrl-C once waits for ever.
@@ -8,9 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 _came = False
+# Ignored on purpose: by nohup, and by shells in what they start with `&`. Python ignores the last two itself, and
+# `subprocess` gives them back to what it starts.
+_KEPT = {
+    getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGPIPE", "SIGXFSZ") if hasattr(signal, name)
+}
+
+
+def own_signals() -> None:
+    """Each process of wf begins with this: its caller's dispositions and mask outlive exec(2).
+
+    While SIGCHLD is ignored the exit status of a child is lost, and a signal that is blocked or ignored stops nothing.
+    So none is blocked, and none ignored but those of `_KEPT`; stages inherit that. The caller's umask and limits are
+    meant for the stages and stay; only the number of open files is raised (`stage_processes`), not for stages.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - _KEPT:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def note_interrupts() -> None:
@@ -32,6 +52,32 @@ def interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def first_interrupt_waits(say: Callable[[], None]) -> Iterator[None]:
+    """For what must not be left half done: the first Ctrl-C is raised at the end, and `say` is called at once; the
+    second one is raised where it comes. Nothing changes in other threads, and where SIGINT means something else."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before not in (_note, signal.default_int_handler):
+        yield
+        return
+    came = False
+
+    def wait(_number: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        signal.signal(signal.SIGINT, before)
+        came = True
+        say()
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        _note(signal.SIGINT, None)
 
 
 def _note(_number: int, _frame: object) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +26,35 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+# What a file system says that has no hard links, or lets nobody make one.
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL)
+
+
+def create_whole(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet: of several processes one succeeds. A reader sees all bytes or no file; on a
+    file system without hard links, for a moment an empty one.
+
+    Raises:
+        FileExistsError: it is there.
+        OSError: it cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        temporary.write_bytes(data)
+        # Unlike a rename, a link fails where the name exists.
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS or not temporary.exists():
+            raise
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def replace_files(contents: Mapping[Path, bytes]) -> None:

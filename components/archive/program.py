@@ -93,24 +93,10 @@ def make_layout(wanted: str) -> Layout:
     return OpenPMD() if wanted == "openpmd" else H5Part(fields=wanted == "h5block")
 
 
-def chosen(names: list[str], wanted: list[str]) -> list[str]:
-    """The variables to write. Raises SystemExit when the step does not have all of them."""
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise SystemExit(f"archive: the stream has no variable {', '.join(missing)}; it has {', '.join(names)}")
-    return wanted or names
-
-
-def copy_step(step: stage.Step, names: list[str], file: stage.Writer) -> None:
-    """Copy this rank's share of every variable, piece by piece."""
-    pieces = step.shares(names)
-    step.copy_attributes_to(file)
-    with file.step():
-        for name in names:
-            shape = step.shape(name)
-            for piece in pieces[name]:
-                start = piece.start if shape else None
-                file.write(name, piece.values, shape=shape or None, start=start, lend=True)
+def chosen(step: stage.Step, wanted: list[str]) -> list[str]:
+    """The variables of a step to write; those that it lacks are not written."""
+    names = step.names()
+    return [name for name in wanted if name in names] if wanted else names
 
 
 class _Attributes:
@@ -163,7 +149,7 @@ def described_steps(
     for step in stream:
         if step.index % args.every:
             continue
-        names = chosen(step.names(), args.variables)
+        names = chosen(step, args.variables)
         wanted = [*names, *(name for name in always if name in step.names() and name not in names)]
         yield described(step, step.index // args.every, wanted), partial(read_whole, step)
 
@@ -176,7 +162,7 @@ def tell_left_out(left_out: Mapping[str, str]) -> None:
 
 def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
     """Write the stream as HDF5 in one of the layouts."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input") as stream:
+    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
         for known, read in described_steps(stream, args):
             if known.index == 0:
                 tell_left_out(layout.left_out(known))
@@ -185,7 +171,7 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
 
 def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
     """Write the fields of the stream as a VTKHDF file. The time is wanted, whatever the variables."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input") as stream:
+    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
         fields = VtkHdf(file, args.vtk_values == "cells")
         for known, read in described_steps(stream, args, always=("time",)):
             if known.index == 0:
@@ -195,7 +181,7 @@ def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
 
 def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
-    with Partial(path) as unfinished, stage.open_reader("input") as stream:
+    with Partial(path) as unfinished, stage.open_reader("input", may_lack=args.variables) as stream:
         # What an earlier attempt has written of the steps that are finished stays; earlier parts have their own files.
         done = (number for number in range(stream.before, stream.steps) if number not in stream.skipped)
         kept = sum(number % args.every == 0 for number in done)
@@ -203,7 +189,10 @@ def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
         with stage.open_writer(path=unfinished, engine=engine, parameters=after) as file:
             for step in stream:
                 if step.index % args.every == 0:
-                    copy_step(step, chosen(step.names(), args.variables), file)
+                    copied = stage.StepCopy.of(step, chosen(step, args.variables))
+                    step.copy_attributes_to(file)
+                    with file.step():
+                        copied.write_to(file)
 
 
 def main() -> None:

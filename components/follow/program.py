@@ -6,13 +6,6 @@ run has nothing to do with it.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-# This file is started by path: make the modules beside it importable by their full names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from components.relay.program import StepShare, read_share, write_share
 from workflow import stage
 from workflow.component_program import arguments
 from workflow.formatting import plural
@@ -29,22 +22,23 @@ def main() -> None:
             print(f"follow: {args.stream} from step {steps.steps} on", flush=True)
             try:
                 for step in steps:
-                    if (share := _read(step, out)) is not None:
-                        write_share(share, out)
+                    if (copied := _read(step, out)) is not None:
+                        with out.step():
+                            copied.write_to(out)
                         first = first if sent else step.index
                         sent, last = sent + 1, step.index
             finally:
                 print(_summary(args.stream, sent, first, last), flush=True)
 
 
-def _read(step: stage.Step, out: stage.Writer) -> StepShare | None:
+def _read(step: stage.Step, out: stage.Writer) -> stage.StepCopy | None:
     """The data of a step, after its attributes; None where the run has removed it meanwhile."""
     try:
-        share = read_share(step)
+        copied = stage.StepCopy.of(step)
     except stage.StepRemoved:
         return None
     step.copy_attributes_to(out)
-    return share
+    return copied
 
 
 def _summary(stream: str, sent: int, first: int, last: int) -> str:

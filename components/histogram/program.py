@@ -74,8 +74,11 @@ def make_edges(fixed: list[float] | None, found: Moments, bins: int) -> Floats:
 
 
 def read_share(step: stage.Step, name: str) -> Floats:
-    """This rank's share of the field, float64 [n], one piece after the other."""
-    if not step.shape(name):
+    """This rank's share of the field, float64 [n], one piece after the other; nothing where the step lacks it."""
+    if name not in step:
+        return np.empty(0)
+    info = step.info(name)
+    if not info.shape and not info.local:
         raise SystemExit(f"histogram: {name} is a scalar; a histogram needs an array")
     return np.concatenate([np.asarray(piece.values, dtype=np.float64).ravel() for piece in step.share(name)])
 
@@ -134,7 +137,7 @@ def main() -> None:
     args = arguments(__file__)
     if args.range and not args.range[0] < args.range[1]:
         raise SystemExit(f"histogram: range needs low < high, got {args.range}")
-    with stage.open_reader("input") as stream, stage.open_writer("histogram") as out:
+    with stage.open_reader("input", may_lack=[args.variable]) as stream, stage.open_writer("histogram") as out:
         for step in stream:
             write_attributes(out, step, args.variable)
             variables = count_values(read_share(step, args.variable), args, stage.communicator())

@@ -6,17 +6,11 @@ know.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# This file is started by path: make the modules beside it importable by their full names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from components.relay.program import StepShare, read_share, write_share
 from workflow import stage
 from workflow.component_program import arguments
 
@@ -24,50 +18,52 @@ from workflow.component_program import arguments
 OWN = ("member", "member_step")
 
 
-def checked_share(step: stage.Step) -> StepShare:
+def checked_copy(step: stage.Step) -> stage.StepCopy:
     """The data of a step. Raises SystemExit where it has a variable with a name of ours."""
-    share = read_share(step)
-    if taken := [name for name in OWN if name in share.shapes]:
+    copied = stage.StepCopy.of(step)
+    if taken := [name for name in OWN if name in copied.known]:
         raise SystemExit(f"merge: the stream has a variable `{taken[0]}`, which this component writes: rename it")
-    return share
+    return copied
 
 
 def write_one(number: int, step: stage.Step, out: stage.Writer) -> None:
     """Write the step of one member."""
-    share = checked_share(step)
-    share.pieces["member"] = [stage.Piece(np.array(number, np.int64), ())]
-    share.pieces["member_step"] = [stage.Piece(np.array(step.index, np.int64), ())]
-    write_share(StepShare(share.pieces, {**share.shapes, **dict.fromkeys(OWN, ())}), out)
+    copied = checked_copy(step)
+    with out.step():
+        copied.write_to(out)
+        out.write("member", np.int64(number))
+        out.write("member_step", np.int64(step.index))
 
 
-def write_together(steps: Mapping[int, stage.Step], out: stage.Writer) -> None:
+def write_together(steps: Mapping[int, stage.Step], out: stage.Writer, told: set[str]) -> None:
     """Write the same step of several members: the first dimension of each variable is the member.
 
-    A text, and a variable that not all of them have in the same shape and type, is left out.
+    A text, an array in local blocks, and a variable that not all of them have in the same shape and type, is left out.
+    That is said once of each; `told`: those of which it has been.
     """
-    shares = [checked_share(step) for step in steps.values()]
-    kinds = [kinds_of(share) for share in shares]
+    copies = [checked_copy(step) for step in steps.values()]
     with out.step():
-        for name, (shape, kind) in kinds[0].items():
-            if kind in ("U", "S", "O") or any(each.get(name) != (shape, kind) for each in kinds):
+        for name, info in {name: info for each in copies for name, info in each.known.items()}.items():
+            if info.type == "string" or info.local or any(each.known.get(name) != info for each in copies):
+                if name not in told:
+                    told.add(name)
+                    stage.note(f"{name} is left out in step {out.steps}: {why_left_out(info)}")
                 continue
-            whole = (len(shares), *shape)
-            for place, share in enumerate(shares):
-                for piece in share.pieces[name]:
-                    start = (place, *(piece.start or (0,) * len(shape)))
+            whole = (len(copies), *info.shape)
+            for place, copied in enumerate(copies):
+                for piece in copied.pieces[name]:
+                    start = (place, *(piece.start or (0,) * len(info.shape)))
                     out.write(name, np.asarray(piece.values)[np.newaxis], shape=whole, start=start)
         out.write("member", np.array(list(steps), np.int64), shape=(len(steps),), start=(0,))
         indices = np.array([step.index for step in steps.values()], np.int64)
         out.write("member_step", indices, shape=(len(steps),), start=(0,))
 
 
-def kinds_of(share: StepShare) -> dict[str, tuple[stage.Shape, str]]:
-    """Variable → its shape and type, `U` for a text."""
-    found = {}
-    for name, shape in share.shapes.items():
-        kind = np.asarray(share.pieces[name][0].values).dtype if share.pieces[name] else np.dtype("O")
-        found[name] = shape, kind.kind if kind.kind in "USO" else kind.str
-    return found
+def why_left_out(info: stage.Info) -> str:
+    """Why a variable has no place in an array with one more dimension."""
+    if info.type == "string":
+        return "it is text"
+    return "it is in local blocks" if info.local else "not all members have it in one shape and type"
 
 
 class FirstAttributes:
@@ -87,12 +83,12 @@ def main() -> None:
     """Send what comes."""
     args = arguments(__file__)
     with stage.open_writer("merged") as out, stage.open_members("members") as members:
-        first, state = FirstAttributes(out), stage.State()
+        first, state, told = FirstAttributes(out), stage.State(), set[str]()
         if args.together:
             for steps in members.steps_together():
                 for step in steps.values():
                     step.copy_attributes_to(first)
-                write_together({_name(args.members, number): step for number, step in steps.items()}, out)
+                write_together({_name(args.members, number): step for number, step in steps.items()}, out, told)
                 state.save()
         else:
             for number, step in members.steps():

@@ -32,18 +32,21 @@ def make_names(step: stage.Step, args: SimpleNamespace) -> Names:
     return Names(variable, time, x, *(quantity(step, name) for name in args.axes))
 
 
-def chosen_panels(step: stage.Step, args: SimpleNamespace) -> list[Panel]:
-    """The variables to draw. Raises SystemExit when the stream does not have one, or it cannot be drawn."""
-    known = step.variables()
-    arrays = [name for name, info in known.items() if 1 <= len(info.shape) <= 3 and info.type != "string"]
-    names = args.panels or ([args.variable] if args.variable else arrays[:1])
-    missing = [name for name in (*names, args.x, *args.axes, args.time) if name and name not in known]
-    if missing or not names:
-        raise SystemExit(f"plot: the stream has no {', '.join(missing) or 'array'}; it has {', '.join(sorted(known))}")
-    bad = [name for name in names if known[name].type == "string" or len(known[name].shape) > 3]
-    if bad:
-        raise SystemExit(f"plot: {', '.join(bad)} cannot be drawn: only numbers with at most 3 dimensions can")
-    return [Panel(name, quantity(step, name), len(known[name].shape)) for name in names]
+def wanted_names(step: stage.Step, args: SimpleNamespace, panels: list[Panel]) -> list[str]:
+    """The variables to draw: those that are asked for, else that which is drawn, else the first array of the step."""
+    if named := args.panels or [panel.name for panel in panels if not args.variable]:
+        return [*named]
+    arrays = [name for name, info in step.variables().items() if 1 <= len(info.shape) <= 3 and info.type != "string"]
+    return [args.variable] if args.variable else arrays[:1]
+
+
+def make_panel(step: stage.Step, name: str) -> Panel:
+    """The panel of a variable, with the first step that has it. Raises SystemExit when it cannot be drawn."""
+    info = step.info(name)
+    if info.type == "string" or info.local or len(info.shape) > 3:
+        what = "only numbers with at most 3 dimensions and a global shape can"
+        raise SystemExit(f"plot: {name} cannot be drawn, in step {step.index}: {what}")
+    return Panel(name, quantity(step, name), len(info.shape))
 
 
 def read_floats(step: stage.Step, name: str) -> Floats:
@@ -61,25 +64,54 @@ def read_values(step: stage.Step, panel: Panel, args: SimpleNamespace) -> Floats
     return np.asarray(step.read(panel.name, start=start, count=count), dtype=np.float64).squeeze(axis)
 
 
-def read_extent(step: stage.Step, args: SimpleNamespace) -> tuple[float, float, float, float] | None:
-    """(left, right, bottom, top) of images, from the coordinates at their edges; None without coordinates."""
-    if not args.axes:
-        return None
-    vertical, horizontal = (edges_of(read_floats(step, name)) for name in args.axes)
-    return float(horizontal[0]), float(horizontal[-1]), float(vertical[0]), float(vertical[-1])
+class Coordinates:
+    """The newest values of the variables with coordinates: many programs write them once."""
+
+    def __init__(self, args: SimpleNamespace) -> None:
+        self._x, self._axes = args.x, args.axes
+        self._known: dict[str, Floats] = {}
+
+    def read(self, step: stage.Step) -> None:
+        """Read those that the step has."""
+        for name in (self._x, *self._axes):
+            if name and name in step:
+                self._known[name] = read_floats(step, name)
+
+    def along(self, panel: Panel, length: int) -> Floats | None:
+        """Those along a variable of one dimension: as many, or one more; None where there are none that fit."""
+        x = self._known.get(self._x)
+        if x is None and self._x and panel.shots:  # of an earlier attempt
+            x = panel.shots[-1].x
+        return x if x is not None and x.size - length in (0, 1) else None
+
+    def extent(self, panel: Panel) -> tuple[float, float, float, float] | None:
+        """(left, right, bottom, top) of images, from the coordinates at their edges; None without coordinates."""
+        if not self._axes or not all(name in self._known for name in self._axes):
+            return panel.extent
+        vertical, horizontal = (edges_of(self._known[name]) for name in self._axes)
+        return float(horizontal[0]), float(horizontal[-1]), float(vertical[0]), float(vertical[-1])
 
 
-def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace, names: Names) -> None:
-    """Add one step to the panels."""
+def read_step(
+    step: stage.Step, panels: list[Panel], args: SimpleNamespace, names: Names, coordinates: Coordinates
+) -> list[Panel]:
+    """Add one step to the panels of the variables that it has, and return these."""
+    coordinates.read(step)
+    here = [panel for panel in panels if panel.name in step]
+    if not here:
+        return []
     time = float(step.read(names.time_variable)) if names.time_variable else float(step.index)
-    x = read_floats(step, args.x) if args.x else np.empty(0)
-    extent = read_extent(step, args)
-    for panel in panels:
+    for panel in here:
+        if len(step.shape(panel.name)) != panel.dimensions:
+            changed = f"it had {panel.dimensions} dimensions before, and has {len(step.shape(panel.name))} now"
+            raise SystemExit(f"plot: {panel.name} cannot be drawn in step {step.index}: {changed}")
         values = read_values(step, panel, args)
-        fits = values.ndim == 1 and x.size - values.size in (0, 1)
-        along = values.size if values.ndim == 1 else 0
-        panel.add(Shot(step.index, time, values, x if fits else np.arange(along, dtype=np.float64)))
-        panel.x, panel.extent = names.x if fits else INDEX, extent
+        x = coordinates.along(panel, values.size) if values.ndim == 1 else None
+        along = np.arange(values.size if values.ndim == 1 else 0, dtype=np.float64)
+        panel.extent = coordinates.extent(panel)
+        panel.add(Shot(step.index, time, values, along if x is None else x))
+        panel.x = INDEX if x is None else names.x
+    return here
 
 
 def main() -> None:
@@ -88,21 +120,30 @@ def main() -> None:
     picture, frames = Path(args.picture), Path(args.frames_dir)
     for folder in (picture.parent, frames) if args.frames else (picture.parent,):
         folder.mkdir(parents=True, exist_ok=True)
-    with stage.open_reader("input") as stream:
+    may_lack = [args.variable, *args.panels, args.x, *args.axes]
+    coordinates, wanted = Coordinates(args), list[str]()
+    with stage.open_reader("input", may_lack=may_lack) as stream:
         state = stage.State(**no_values())
         (panels, names), new = from_values(state), 0
         for step in stream:
-            if not panels:
-                panels, names = chosen_panels(step, args), make_names(step, args)
-            read_step(step, panels, args, names)
+            wanted = wanted or wanted_names(step, args, panels)
+            known = {panel.name: panel for panel in panels}
+            come = {name: make_panel(step, name) for name in wanted if name in step and name not in known}
+            if come:
+                names = names if panels else make_names(step, args)
+                panels = [panel for name in wanted if (panel := known.get(name) or come.get(name)) is not None]
+            if not (here := read_step(step, panels, args, names, coordinates)):
+                continue
             if args.frames and step.index < args.max_frames:
-                time = names.time.scaled(abs(panels[0].shots[-1].time))
-                title = f"{args.title}   {time.moment(panels[0].shots[-1].time * time.factor)}".strip()
-                draw([panel.newest() for panel in panels], args, names, title, frames / f"step{step.index:05d}.png")
+                time = names.time.scaled(abs(here[0].shots[-1].time))
+                title = f"{args.title}   {time.moment(here[0].shots[-1].time * time.factor)}".strip()
+                draw([panel.newest() for panel in here], args, names, title, frames / f"step{step.index:05d}.png")
             new += 1
             if state.is_due() and (is_worth_saving(panels, new) or stage.stop_requested()):
                 state.save(**to_values(panels, names))
                 new = 0
+    if not panels and stream.steps:
+        raise SystemExit("plot: no step of the stream had an array to draw")
     if panels:
         draw(panels, args, names, args.title, picture)
         print(f"plot: {picture}")

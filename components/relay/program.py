@@ -7,32 +7,9 @@ with `when_full: block` does, and so does a slow file. `wf` inserts this compone
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import NamedTuple
 
 from workflow import stage
 from workflow.component_program import arguments
-
-
-class StepShare(NamedTuple):
-    """This rank's share of a step."""
-
-    pieces: dict[str, list[stage.Piece]]
-    shapes: dict[str, stage.Shape]
-
-
-def read_share(step: stage.Step) -> StepShare:
-    """Read this rank's share of every variable."""
-    shapes = {name: info.shape for name, info in step.variables().items()}
-    return StepShare(step.shares(shapes), shapes)
-
-
-def write_share(share: StepShare, out: stage.Writer) -> None:
-    """Write the share as one step. The arrays are not changed before it is written, so they can be lent."""
-    with out.step():
-        for name, pieces in share.pieces.items():
-            shape = share.shapes[name] or None
-            for piece in pieces:
-                out.write(name, piece.values, shape=shape, start=piece.start if shape else None, lend=True)
 
 
 def main() -> None:
@@ -49,10 +26,11 @@ def main() -> None:
         for step in stream:
             due = [out for out, each in zip(outs, every, strict=True) if step.index % each == 0]
             if due:
-                share = read_share(step)
+                copied = stage.StepCopy.of(step)
                 for out in due:
                     step.copy_attributes_to(out)
-                    write_share(share, out)
+                    with out.step():
+                        copied.write_to(out)
 
 
 if __name__ == "__main__":

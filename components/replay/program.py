@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
-# This file is started by path: make the modules beside it importable by their full names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from components.relay.program import read_share, write_share
 from workflow import stage
 from workflow.component_program import arguments
 from workflow.formats.json_lines import read_json_lines
@@ -46,7 +41,9 @@ def main() -> None:
                 due = times[min(step.index, len(times) - 1)] - times[min(args.first, len(times) - 1)]
                 time.sleep(max(0.0, begin + due - time.monotonic()))
             step.copy_attributes_to(out)
-            write_share(read_share(step), out)
+            copied = stage.StepCopy.of(step)
+            with out.step():
+                copied.write_to(out)
             written += 1
     if stage.rank() == 0:
         print(f"replay: {written} steps of {args.path}")

@@ -5,18 +5,12 @@ Each rank has its share of every step. What is compared is of all ranks together
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-# This file is started by path: make the modules beside it importable by their full names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from components.relay.program import StepShare, read_share, write_share
 from workflow import stage
 from workflow.component_program import arguments
 from workflow.conditions import Condition, read_condition
@@ -128,17 +122,49 @@ def none_selected(steps: int, nearest: Sequence[Nearest]) -> str:
 
 
 def read_values(step: stage.Step, variable: str) -> Values:
-    """Of a variable, on all ranks together."""
+    """Of a variable, on all ranks together; of one that the step lacks, no values."""
+    if variable not in step:
+        return Values()
     mine, comm = values_of([piece.values for piece in step.share(variable)]), stage.communicator()
     return mine if comm is None else together(comm.allgather(mine))
 
 
-def numbered(share: StepShare, step: int) -> StepShare:
-    """A step with its number in the input."""
-    if NUMBER in share.shapes:
-        return share
-    piece = stage.Piece(np.asarray(step, dtype=np.int64), ())
-    return StepShare({**share.pieces, NUMBER: [piece]}, {**share.shapes, NUMBER: ()})
+class Output:
+    """Writes the steps that are passed on. What only the first step of the input has, a mesh or coordinates, goes out
+    with the first of them: whoever reads all steps has it from the beginning, too.
+    """
+
+    def __init__(self, out: stage.Writer) -> None:
+        self._out = out
+        self._once: stage.StepCopy | None = None
+        self._is_first = True
+        self._seen, self._passed = set[str](), set[str]()
+
+    def look(self, step: stage.Step) -> None:
+        """Each step of the input, before it is passed on or not. Call it on all ranks."""
+        names = set(step.names())
+        if self._is_first:
+            self._is_first, self._once = False, stage.StepCopy.of(step)
+        elif self._once is not None and names & self._once.known.keys():
+            self._once = self._once.only(self._once.known.keys() - names)
+        self._seen |= names
+
+    def write(self, number: int, step: stage.StepCopy) -> None:
+        """Pass on a step, with its number in the input."""
+        once = None if self._once is None else self._once.only(self._once.known.keys() - step.known.keys())
+        with self._out.step():
+            for copied in (step, once):
+                if copied is not None:
+                    copied.write_to(self._out)
+                    self._passed |= copied.known.keys()
+            if NUMBER not in step.known:
+                self._out.write(NUMBER, np.int64(number))
+        self._once = None
+
+    @property
+    def left_out(self) -> list[str]:
+        """The variables of the input that no step had which was passed on."""
+        return sorted(self._seen - self._passed) if self._passed else []
 
 
 def main() -> None:
@@ -156,11 +182,13 @@ def main() -> None:
         name: Nearest(STEP if name == STEP else f"{name}({args.variable})", condition)
         for name, condition in conditions.items()
     }
-    kept: deque[StepShare] = deque(maxlen=args.before)
+    kept: deque[tuple[int, stage.StepCopy]] = deque(maxlen=args.before)
     events = passed = first = newest = 0
     last = -1
-    with stage.open_reader("input") as stream, stage.open_writer("output") as out:
+    with stage.open_reader("input", may_lack=[args.variable]) as stream, stage.open_writer("output") as out:
+        output = Output(out)
         for step in stream:
+            output.look(step)
             waits = args.times == "each" or not events
             values = read_values(step, args.variable) if waits and statistics else None
             if not events:
@@ -173,17 +201,19 @@ def main() -> None:
             if step.index > last and not (waits and args.before):
                 continue
             step.copy_attributes_to(out)
-            share = numbered(read_share(step), step.index)
+            copied = step.index, stage.StepCopy.of(step)
             if step.index > last:
-                kept.append(share)
+                kept.append(copied)
                 continue
-            for each in (*kept, share):
-                write_share(each, out)
+            for each in (*kept, copied):
+                output.write(*each)
                 passed += 1
             kept.clear()
     if stage.rank() == 0:
         which = "" if not events else f", from step {first} to {newest}" if events > 1 else f", at step {first}"
         print(f"select: {plural(events, 'event')}{which}; {passed} of {plural(stream.steps, 'step')} passed on")
+    if output.left_out:
+        stage.note(f"only steps that were not passed on have {', '.join(output.left_out)}")
     if not events:
         stage.note(none_selected(stream.steps, list(nearest.values())), no_steps="output")
 

@@ -39,7 +39,7 @@ def add(state: MutableMapping[str, Any], values: Floats, other: Floats | None = 
         if other is not None:
             state.update(other_mean=zero, products=zero)
     elif state["mean"].shape != values.shape:
-        raise ValueError(f"the shape of the field has changed from {state['mean'].shape} to {values.shape}")
+        raise ValueError(f"its shape has changed from {state['mean'].shape} to {values.shape}")
     state["number"] += 1
     from_old = values - state["mean"]
     state["mean"] = state["mean"] + from_old / state["number"]
@@ -89,7 +89,7 @@ def read_across(step: stage.Step, name: str) -> tuple[tuple[int, ...], tuple[int
 def of_each_step(args: SimpleNamespace, stream: stage.Reader, out: stage.Writer) -> None:
     """Write the statistics of the first axis of each step."""
     for step in stream:
-        if (step.index + 1) % args.every:
+        if (step.index + 1) % args.every or lacks(step, args):
             continue
         shape, start, values = read_across(step, args.variable)
         others = read_across(step, args.other)[2] if args.other else [None] * len(values)
@@ -99,6 +99,11 @@ def of_each_step(args: SimpleNamespace, stream: stage.Reader, out: stage.Writer)
                 add(state, np.asarray(value), None if other is None else np.asarray(other))
         copy_unit(step, args.variable, out)
         write(state, shape, start, bool(args.other), out)
+
+
+def lacks(step: stage.Step, args: SimpleNamespace) -> bool:
+    """Whether the step has not all that is wanted: it then counts for nothing."""
+    return any(name and name not in step for name in (args.variable, args.other))
 
 
 def copy_unit(step: stage.Step, name: str, out: stage.Writer) -> None:
@@ -111,20 +116,24 @@ def copy_unit(step: stage.Step, name: str, out: stage.Writer) -> None:
 def main() -> None:
     """Add each step, and write what is known by then."""
     args = arguments(__file__)
+    may_lack = [args.variable, args.other]
     if args.across:
-        with stage.open_reader("input") as stream, stage.open_writer("statistics") as out:
+        with stage.open_reader("input", may_lack=may_lack) as stream, stage.open_writer("statistics") as out:
             of_each_step(args, stream, out)
         return
-    with stage.open_reader("input") as stream, stage.open_writer("statistics") as out:
+    with stage.open_reader("input", may_lack=may_lack) as stream, stage.open_writer("statistics") as out:
         state = stage.State(**first_state())
         for step in stream:
+            if lacks(step, args):
+                state.save()
+                continue
             shape, start, values = read_block(step, args.variable)
             other = read_block(step, args.other)[2] if args.other else None
             try:
                 with np.errstate(invalid="ignore"):
                     add(state, values, other)
             except ValueError as error:
-                raise SystemExit(f"statistics: step {step.index}: {error}") from None
+                raise SystemExit(f"statistics: step {step.index}: {args.variable}: {error}") from None
             copy_unit(step, args.variable, out)
             if state["number"] % args.every == 0:
                 write(state, shape, start, other is not None, out)

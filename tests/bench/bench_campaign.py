@@ -70,6 +70,7 @@ campaign: bench
 pipeline: pipeline.yaml
 repetitions: {count}
 warmup: 0
+keep: records
 metrics: {{time: run.wall_s}}
 """
 MATRIX = "matrix: {{stages.a.env.NUMBER: [{values}]}}\n"

@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
+from workflow.formats.guard_ends import read_guard_ends
 from workflow.formats.guard_requests import GuardRequest, write_request
 from workflow.formats.node_folder import folders_here, make_here, remove_here
 from workflow.formats.run_variables import STAGE_VARIABLE
@@ -77,8 +78,8 @@ def processes(run_dir: Path) -> Iterator[StageProcesses]:
 class Guarded:
     """A guard of its own as a process, and what it has said."""
 
-    def __init__(self, run_dir: Path, node: str = "n2") -> None:
-        argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
+    def __init__(self, run_dir: Path, node: str = "n2", limit_s: float = 10) -> None:
+        argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), str(limit_s)]
         env = {**os.environ, "SLURMD_NODENAME": node}
         self.process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
@@ -148,8 +149,10 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
     assert guard.process.returncode == 0
-    said = re.match(r"no heartbeat of the supervisor for (\d+) s", guard.reports()[-1].text)
+    said = re.match(r"no heartbeat of the supervisor in the run directory for (\d+) s", guard.reports()[-1].ended)
     assert said and int(said[1]) >= 10
+    (end,) = read_guard_ends(run_dir)
+    assert end == ("n2", guard.reports()[-1].ended)
 
 
 def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
@@ -167,6 +170,103 @@ def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
     wait_until(lambda: len(guard.reports()) > said, "the next line")
     assert find_members(str(run_dir)) == {pid} and guard.process.poll() is None
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes when the beats end too")
+
+
+def hang_lease(run_dir: Path) -> None:
+    """Replace the lease by a pipe: to open it hangs, as where the file system does not answer."""
+    os.mkfifo(run_dir / ".hanging")
+    (run_dir / ".hanging").replace(run_dir / "lease.json")
+
+
+def test_guard_whose_file_system_hangs_ends_nothing_while_the_supervisor_speaks(
+    run_dir: Path, processes: StageProcesses
+) -> None:
+    """The look at the lease hangs for longer than the limit, and so does the one at requests."""
+    write_request(run_dir, GuardRequest())
+    guard = Guarded(run_dir, limit_s=4)
+    try:
+        pid = start_sleeper(processes, run_dir)
+        wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+        hang_lease(run_dir)
+        begin = time.monotonic()
+
+        def over() -> bool:
+            guard.beat()
+            return time.monotonic() - begin > 9
+
+        wait_until(over, "twice the limit")
+        assert find_members(str(run_dir)) == {pid} and guard.process.poll() is None
+        assert not any(report.ended for report in guard.reports())
+        wait_until(lambda: not find_members(str(run_dir)), "the end of all processes when the beats end too")
+        wait_until(lambda: guard.process.poll() is not None, "the end of the guard, although no file can be written")
+        assert guard.reports()[-1].ended.startswith("no heartbeat of the supervisor through the launcher for ")
+    finally:
+        guard.close()
+
+
+def test_guard_that_was_stopped_ends_nothing_when_it_goes_on(run_dir: Path, processes: StageProcesses) -> None:
+    """With its job: the supervisor was stopped, too, and goes on a moment later."""
+    guard = Guarded(run_dir, limit_s=4)
+    try:
+        pid = start_sleeper(processes, run_dir)
+        wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+        guard.beat()
+        said = len(guard.reports())
+        wait_until(lambda: len(guard.reports()) > said, "the next line")
+        guard.process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        wait_until(lambda: time.monotonic() - begin > 6, "longer than the limit")
+        said = len(guard.reports())
+        guard.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: len(guard.reports()) > said, "the first line after it")
+        for beat in range(1, 5):
+            guard.beat()
+            write_lease(run_dir, beat)
+            said = len(guard.reports())
+            wait_until(lambda: len(guard.reports()) > said, "the next line")  # noqa: B023
+        assert find_members(str(run_dir)) == {pid} and guard.process.poll() is None
+    finally:
+        guard.close()
+
+
+def test_guard_whose_pipe_is_closed_ends_the_run_when_the_lease_is_silent_too(
+    run_dir: Path, processes: StageProcesses
+) -> None:
+    """The supervisor was killed: nobody waits for the limit, of an hour here."""
+    guard = Guarded(run_dir, limit_s=3600)
+    try:
+        start_sleeper(processes, run_dir)
+        wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+        guard.beat()
+        assert guard.process.stdin is not None
+        guard.process.stdin.close()
+        wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
+        wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+        assert guard.reports()[-1].ended.startswith("the supervisor has closed its connection, and shows no heartbeat")
+    finally:
+        guard.close()
+
+
+def test_guard_removes_the_shared_memory_that_killed_ranks_have_left(
+    run_dir: Path, processes: StageProcesses, guard: Guarded
+) -> None:
+    file = Path(f"/dev/shm/mpich_shm_of_test_{os.getpid()}")
+    use = f"f = open({str(file)!r}, 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 0)"
+    code = f"import mmap, time; {use}; time.sleep(300)"
+    folder = run_dir / "stages/keep"
+    try:
+        processes.start(ProcessSpec("keep", [sys.executable, "-c", code], folder, str(folder), "none"))
+        wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+        wait_until(file.exists, "its shared memory")
+        said = len(guard.reports())
+        wait_until(lambda: len(guard.reports()) > said + 1, "another look at it")
+        for pid in find_members(str(run_dir)):
+            os.kill(pid, signal.SIGKILL)
+        guard.process.terminate()
+        wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+        assert not file.exists()
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, processes: StageProcesses) -> None:
@@ -270,7 +370,7 @@ def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, processes: StageProc
         except BlockingIOError:
             break
     start_sleeper(processes, run_dir)
-    argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
+    argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), "10"]
     process = subprocess.Popen(argv, stdout=writer, start_new_session=True)
     try:
         wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
@@ -302,6 +402,21 @@ def poll_until(guards: NodeGuards, happened: Callable[[list[Event]], bool], what
 
 def run_dir_of(guards: NodeGuards) -> Path:
     return guards._run_dir
+
+
+def test_supervisor_whose_loop_waits_for_a_file_speaks_to_the_guards_and_hears_them(run_dir: Path) -> None:
+    """Nobody calls `poll`, and the lease is not renewed: the file system of the run directory hangs."""
+    guards = guards_of(run_dir, "n1", "n2")
+    try:
+        poll_until(guards, lambda events: len(events) == 2, "a word of both nodes")
+        pids = guards_running(run_dir)
+        begin = time.monotonic()
+        wait_until(lambda: time.monotonic() - begin > 12, "longer than the limit, of 10 s")
+        # MPICH's mpiexec passes the beats on to its first process only.
+        assert {*guards_running(run_dir)} & {*pids}
+        assert not any(isinstance(event, NodeLost | NodeSilent) for event in guards.poll(time.monotonic()))
+    finally:
+        guards.close()
 
 
 def test_guards_of_two_nodes_start_speak_and_end(run_dir: Path) -> None:

@@ -340,7 +340,7 @@ def test_a_supervisor_that_is_killed_ends_the_reader(live: LiveRun) -> None:
 
 def test_a_run_of_which_nothing_is_left_ends_the_reader(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when its node has lost its power: nobody writes a verdict."""
-    monkeypatch.setattr(followed_engine, "SILENCE_S", 1.0)
+    monkeypatch.setattr(followed_engine, "DEAD_S", 2.0)
     live.let_write(4)
     with attach(live.folder).stream("data", "beginning") as data:
         assert next(data).read("values")[0] == 0

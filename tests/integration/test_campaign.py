@@ -181,15 +181,20 @@ def test_junit_of_a_run_has_the_failed_trials(tmp_path: Path) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
-def test_data_of_successful_runs_goes_unless_it_is_kept(tmp_path: Path) -> None:
+def test_data_of_runs_stay_unless_the_file_says_that_they_go(tmp_path: Path) -> None:
+    """What is removed is said before the first repetition, and in the plan."""
     campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
-    campaign.wf("run", "-q")
-    (run,) = (campaign.directory / "runs").iterdir()
-    assert not list(run.rglob("data"))
-    assert (run / "events.jsonl").exists() and (run / "stages/one/stdout.log").exists()
-    campaign.write(values=1, repetitions=2, more="keep: all\n")
-    campaign.wf("run", "-q")
-    assert len(list(campaign.directory.rglob("data"))) == 1
+    assert "the data that the stages write stay in tiny/runs: how much is not known" in campaign.wf("plan")
+    assert "removed" not in campaign.wf("run", "-q")
+    assert [path.read_text() for path in campaign.directory.rglob("data")] == ["1\n"]
+    campaign.write(values=1, repetitions=3, more="keep: records\n")
+    goes = "note: the data that the stages write are removed after each repetition that succeeds (about 4 B by what"
+    assert goes in campaign.wf("plan") and goes in campaign.wf("run", "-q")
+    assert len(list(campaign.directory.rglob("data"))) == 1, "of the first repetition, which was to be kept"
+    last = campaign.directory / "runs" / campaign.records("ended")[-1]["run"]
+    assert (last / "events.jsonl").exists() and (last / "stages/one/stdout.log").exists()
+    assert [each["data_bytes"] for each in campaign.records("ended")] == [2, 2, 2]
+    assert "removed" not in campaign.wf("run", "-q"), "nothing is left to run"
 
 
 def test_status_and_report_name_a_campaign_in_three_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +377,7 @@ def test_why_a_figure_of_a_program_is_not_known(text: str, said: str, tmp_path: 
 
 def test_figures_that_the_program_measured(tmp_path: Path) -> None:
     """In the results with their unit, also after the data of the repetitions was removed."""
-    metrics = "metrics: {fom: {of: stages.one.figures.fom, better: more, unit: sites/s}}\n"
+    metrics = "metrics: {fom: {of: stages.one.figures.fom, better: more, unit: sites/s}}\nkeep: records\n"
     campaign = CampaignFolder(tmp_path, values=2, repetitions=2, more=metrics)
     write = """'echo "{\\"fom\\": $VALUE.5, \\"text\\": \\"x\\"}" > figures.json; echo 1 > data'"""
     pipeline = (tmp_path / "pipeline.yaml").read_text()

@@ -340,7 +340,7 @@ def test_a_result_that_one_run_lacks_is_a_difference(tmp_path: Path) -> None:
     ("engine", "why"),
     [
         ("SST", "has no data: its streams leave no file; add a sink `archive`, which keeps them"),
-        ("BP5", "has no data left: a campaign keeps those of its runs with `keep: all`"),
+        ("BP5", "has no data; a campaign with `keep: records` removes those of its runs"),
     ],
 )
 def test_runs_without_data_say_how_to_have_some(

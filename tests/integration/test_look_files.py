@@ -230,7 +230,7 @@ def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (run, r"one has no file of data.*\n  add a sink, `keep: \{component: archive\}`"),
         ("empty", r"empty is no run, and there is no BP and no HDF5 file in it\n  the runs here: wf runs"),
         ("campaigns/x", r"x is a campaign, not a run\n  look at one of its runs \(1\): wf look campaigns/x/runs/r01"),
-        (of_campaign, r"r01 has no data left: its campaign keeps .*\n  write `keep: all` into the campaign file"),
+        (of_campaign, r"r01 has no data; with `keep: records` its campaign removes them\n  `keep: all` at the top"),
         ("notes.txt", "neither a run, an archive of one, nor a BP or HDF5 file"),
         ("no", "there is no run `no`\n  the newest runs here: one"),
     ):

@@ -318,8 +318,8 @@ def test_a_program_of_the_users_own(signal: str, steered: Make, tmp_path: Path) 
     assert said.code == 2 and "sim reads feed from a file, at a step that only its program knows" in said.said
     said = live.set("stages.sim.steer.feed=0.05")
     (step,) = [each for each, _ in taken(live.folder)]
-    assert (said.code, said.said) == (0, f"sim: feed 0.03 → 0.05 from about step {step} on\n")
-    assert live.set("stages.sim.steer.feed=0.1").said.startswith("sim: feed 0.05 → 0.1 from about step ")
+    assert (said.code, said.said) == (0, f"sim: feed 0.03 → 0.05 1/s from about step {step} on\n")
+    assert live.set("stages.sim.steer.feed=0.1").said.startswith("sim: feed 0.05 → 0.1 1/s from about step ")
     steps = progress(live.folder, "sim")
     wait_until(lambda: progress(live.folder, "sim") > steps + 2, "it writes more steps")
     done = live.go()

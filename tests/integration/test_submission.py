@@ -173,7 +173,7 @@ def test_a_refused_submission_says_what_the_scheduler_said(login: Login) -> None
     login.fake.answer("sbatch", {"stderr": "sbatch: error: QOSMaxSubmitJobPerUserLimit\n", "code": 1})
     login.fake.answer("squeue", "")
     said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=2)
-    assert "error: slurm did not accept the job: sbatch: error: QOSMaxSubmitJobPerUserLimit" in said
+    assert "error: slurm did not accept the job: sbatch failed with exit code 1: sbatch: error: QOSMax" in said
     assert login.state()[0] == "failed"
     assert len(login.fake.calls("sbatch")) == 1
 
@@ -596,3 +596,78 @@ def test_scripts_submit_nothing_that_the_verb_refuses(login: Login) -> None:
     answer = subprocess.run([sys.executable, "-c", code], cwd=login.folder, env=env, capture_output=True, text=True)
     assert re.search("SpecError: .*jsrun", answer.stderr), answer.stderr
     assert login.fake.calls("sbatch") == [] and not list(login.folder.glob("runs/small-*"))
+
+
+def test_ctrl_c_while_a_job_is_being_submitted_ends_the_job(login: Login) -> None:
+    here, go = login.folder / "here", login.folder / "go"
+    (login.fake.folder / "sbatch").write_text(
+        f"#!/bin/sh\necho here > {here}\nwhile [ ! -e {go} ]; do sleep 0.1; done\necho 12\n"
+    )
+    login.fake.answer("squeue", "12|PENDING|Priority\n", "12|CANCELLED|None\n")
+    process = login.start("run", "p.yaml", "--site", "slurm.yaml")
+    wait_until(here.exists, "the submit command")
+    process.send_signal(signal.SIGINT)
+    go.touch()
+    said, _ = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 130, said
+    name = login.run.name
+    assert f"{name}: submitting its job to slurm…" in said
+    assert "interrupted: waiting for the answer of sbatch; Ctrl-C again does not wait" in said
+    assert f"interrupted: slurm job 12 was accepted; `wf cancel {name}` ends it" in said
+    assert f"{name}: slurm job 12 was cancelled" in said
+    assert login.fake.calls("scancel") == [["12"]]
+    assert login.state()[0] == "interrupted"
+
+
+def test_variables_of_a_job_that_is_over_start_nothing(login: Login) -> None:
+    login.fake.answer("scontrol", GONE)
+    login.fake.answer("squeue", GONE)
+    stale = {"SLURM_JOB_ID": "99", "SLURM_JOB_NODELIST": "n001", "SLURM_JOB_CPUS_PER_NODE": "4"}
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=2, **stale)
+    assert "error: SLURM_JOB_ID=99 is set, but Slurm does not know this job" in said
+    assert "start a new shell, or `unset SLURM_JOB_ID`" in said
+    assert not list((login.folder / "runs").glob("small-*"))
+
+
+CAMPAIGN = """
+wf: 1
+campaign: each
+pipeline: p.yaml
+site: slurm.yaml
+repetitions: 2
+warmup: 0
+jobs: {mode: each, time: 20 min}
+metrics: {time: run.wall_s}
+"""
+
+
+@pytest.mark.parametrize("printed", ["Submitted batch job 12 on cluster nautilus\n", "NOTE: 7 node-hours are left\n"])
+def test_a_campaign_counts_a_job_of_another_cluster_once(printed: str, login: Login) -> None:
+    """It waits for longer than a job may be forgotten by the scheduler that is asked: nothing is submitted again."""
+    (login.folder / "c.yaml").write_text(CAMPAIGN)
+    login.fake.answer("sbatch", printed)
+    squeue = login.fake.folder / "squeue"
+    log = login.fake.folder / "asked"
+    # Only that cluster knows the job; this one has none of that name.
+    squeue.write_text(
+        f'#!/bin/sh\necho "$*" >> {log}\ncase "$*" in *clusters=nautilus*jobs=12*) echo "12|PENDING|Priority";; '
+        '*--name=*) ;; *) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1;; esac\n'
+    )
+    said = login.folder / "said"
+    program = (
+        "import sys; from workflow.submit import job_status; job_status.FORGOTTEN_S = 3.0; "
+        "job_status._FIRST_S = job_status._LONGEST_S = 0.5; from workflow.cli.main import main; main()"
+    )
+    with said.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, "campaign", "run", "c.yaml"], cwd=login.folder, stdin=subprocess.DEVNULL,
+            stdout=out, stderr=out, env={**os.environ, "PATH": login.fake.path, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    try:
+        wait_until(lambda: log.exists() and len(log.read_text().splitlines()) > 24, "a dozen questions about each job")
+        assert process.poll() is None, said.read_text()
+        assert len(login.fake.calls("sbatch")) == 2, said.read_text()
+        assert "failed" not in said.read_text()
+    finally:
+        process.kill()
+        process.wait()

@@ -16,7 +16,7 @@ from workflow.spec.models.pipeline import Queue
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/faults/programs"
 RUN_DIR = "${{ run.dir }}"
-DEADLINES = {"start": 60.0, "step": 60.0, "run": 120.0, "stop": 3.0}
+DEADLINES = {"node": 10.0, "start": 60.0, "step": 60.0, "run": 120.0, "stop": 3.0}
 Way = Literal["sst", "live", "after"]  # SST, a BP5 file that is followed, a BP5 file that is read when it is done
 
 

@@ -153,8 +153,9 @@ def test_its_words_are_the_verdict_of_a_run_inside_of_the_job(line: str, text: s
     assert run.verdict.reason == text
 
 
-def test_the_hosts_of_its_job_are_found(plan_of: Planner, site: Site, tmp_path: Path) -> None:
+def test_the_hosts_of_its_job_are_found(plan_of: Planner, site: Site, tmp_path: Path, fake: FakeScheduler) -> None:
     (tmp_path / "nodes").write_text("n1\n")
+    says(fake, "12 running")
     found = discover_allocation({"COBALT_JOBID": "12", "COBALT_NODEFILE": str(tmp_path / "nodes")})
     assert (found.source, found.job, found.hosts) == ("cobalt", "12", (Host("n1"),))
     assert generic_site("cobalt") == "hosts", "it has no file of its own"

@@ -378,6 +378,15 @@ def test_pictures_speak_in_words_and_each_has_its_finding() -> None:
     assert "<h2>time of the run</h2>" in page and "<th" in page and ">way<" in page and ">via<" not in page
 
 
+def test_a_label_changes_no_name_of_a_file_and_of_its_columns() -> None:
+    spec = spec_of(labels={"stages.s.ranks": "copies of the program", "streams.d.via": "way"})
+    pictures = {each.name: each for each in make_pictures(make_results(spec, schedule_of(), history_of()))}
+    assert list(pictures) == ["time-values", "time-by-ranks", "time-map", "comparisons"]
+    assert pictures["time-by-ranks"].columns == ["line", "ranks", "trial", "median", "low", "high", "ideal"]
+    assert sorted(pictures["time-map"].columns) == ["median", "ranks", "via"]
+    assert "copies of the program" in texts_of(pictures["time-by-ranks"])
+
+
 def test_a_label_of_a_comparison_that_is_too_long_leaves_out_what_is_always_the_same() -> None:
     """Before anything of it is cut; what tells it from the others stays."""
     long = {"streams.d.via": "sst-with-a-preset-of-our-own", "streams.d.strategy": "hostname:binpacking"}

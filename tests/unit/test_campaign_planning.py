@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from workflow.api.campaigns import plan_campaign
+from workflow.campaign.campaign_advice import data_advice
 from workflow.campaign.campaign_directory import to_schedule
-from workflow.campaign.ledger import History
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.results.campaign_tables import plan_table
 from workflow.campaign.results.make_results import make_results
 from workflow.errors import Problem
+from workflow.formatting import size
 from workflow.spec import check
 from workflow.spec.component_files import load_component
 from workflow.spec.models.component import Component
@@ -174,3 +176,42 @@ def test_what_the_report_will_lack_is_said_before_the_campaign_runs(
     texts = [f"the report cannot be made here: {said}; the campaign runs all the same"] if said else []
     assert [each.message for each in found] == texts
     assert all(each.level == "warning" and "[campaign]" in each.hint for each in found)
+
+
+def test_what_becomes_of_the_data_and_how_much_it_is(tmp_path: Path) -> None:
+    """By the plan: steps × their size, of the streams that leave a file; then by what was measured."""
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE.replace("to: sink}", "to: sink, step_size: 3 MB}"))
+    text = (
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nrepetitions: 4\nwarmup: 1\nmatrix: {profile: [null, files]}\n"
+        "set: {stages.sim.with.steps: 20, stages.sim.with.write_every: 10}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(text)
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    steps = planned.ready[1].plan.stage("sim").end("field", "write").steps
+    assert steps == 3
+    each, history, place = steps * 3_000_000, History(), tmp_path / "c"
+
+    def said(free: int | None = None) -> tuple[str, str, str]:
+        (found,) = data_advice(planned, history, place, free)
+        return found.level, found.place.rpartition("/")[2], found.message
+
+    stay = "the data that the stages write stay in c/runs: "
+    assert said() == ("note", "campaign.yaml", f"{stay}at least {size(5 * each)}")
+    assert said(5 * each)[0] == "note"
+    free = 5 * each - 1
+    more = f", of which {size(5 * each)} are still to be written, and {size(free)} are free there"
+    assert said(free) == ("warning", "campaign.yaml", f"{stay}at least {size(5 * each)}{more}")
+    memory, files = (trial.key for trial in planned.ready)
+    history.end(Repetition(files, 1), Attempt("succeeded", 1, "r", 1.0, 1.0, data_bytes=50_000_000))
+    history.end(Repetition(files, 2), Attempt("failed", 1, "r", 1.0, 1.0, data_bytes=7))
+    assert said(200_000_000)[2] == f"{stay}at least 250 MB", "the other trial has not run"
+    history.end(Repetition(memory, 1), Attempt("succeeded", 1, "r", 1.0, 1.0, data_bytes=1_000_000))
+    assert said()[2] == f"{stay}about 255 MB by what has been measured"
+    (tmp_path / "campaign.yaml").write_text(f"{text}keep: records\n")
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    goes = "the data that the stages write are removed after each repetition that succeeds"
+    level, source, message = said()
+    assert (level, source) == ("note", "") and message.startswith(f"{goes} (about 204 MB by what has been measured); ")
+    for each_one in planned.repetitions:
+        history.end(each_one, Attempt("succeeded", 1, "r", 1.0, 1.0, data_bytes=0))
+    assert data_advice(planned, history, place, None) == [], "nothing is left to run"

@@ -12,6 +12,7 @@ import pytest
 from tests.support.measured_campaign import TIMES, end, history_of, schedule_of, spec_of
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import History, Ledger, Repetition
 from workflow.campaign.results.campaign_page import make_page, write_results
@@ -52,6 +53,20 @@ def test_a_failed_repetition_is_in_no_figure() -> None:
     status = make_status(spec_of(), schedule_of(), history)
     assert (status.trials[0].succeeded, status.trials[0].failed, status.trials[0].reason) == (7, 1, "why (runs/r)")
     assert not status.complete
+
+
+def test_a_repetition_that_lost_a_part_is_named(tmp_path: Path) -> None:
+    history, lost = history_of(), Repetition("sst1", 2)
+    run_dir = write_sample(tmp_path / "sst1-r02")
+    events = run_dir / "events.jsonl"
+    events.write_text(
+        events.read_text().replace('"state": "succeeded"', '"lacks": "5 of 6 members", "state": "succeeded"')
+    )
+    attempt = to_attempt(StartedAttempt(run_dir, 1, 1, 1e9), 2.0)
+    assert (attempt.state, attempt.reason) == ("succeeded", "5 of 6 members")
+    history.ended[lost] = replace(history.ended[lost], reason=attempt.reason, run=attempt.run)
+    (note,) = (each for each in make_results(spec_of(), schedule_of(), history).notes if "part" in each)
+    assert note == "1 repetition lost a part, and is in all figures: 5 of 6 members (runs/sst1-r02)"
 
 
 def test_comparisons_are_between_trials_that_differ_in_one_key() -> None:

@@ -183,13 +183,13 @@ def test_an_array_without_elements_is_tiled_by_nothing() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_local_arrays_are_never_cut(strategy: str) -> None:
+def test_local_arrays_are_never_cut_or_left_out(strategy: str) -> None:
     blocks = (Block((0,), (9,), 0), Block((0,), (0,), 1), Block((0,), (1,), 2))
     shares = distribute(strategy, blocks, None, Ranks(3), Ranks(2))
     parts = [part for share in shares for part in share]
-    assert {part.block for part in parts} == {0, 2}
-    assert len(parts) == (4 if strategy == ALL else 2)
-    assert {part.extent for part in parts} == {(9,), (1,)}
+    assert {part.block for part in parts} == {0, 1, 2}  # a block without elements is one, too
+    assert len(parts) == (6 if strategy == ALL else 3)
+    assert {part.extent for part in parts} == {(9,), (0,), (1,)}
 
 
 def test_scalars_are_everybodys_concern_but_the_slab_of_one() -> None:

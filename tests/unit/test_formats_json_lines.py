@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import resource
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -151,3 +152,23 @@ def test_a_last_line_that_a_killed_writer_has_left_is_mended(left: str, expected
     file.write_text('{"id": "a"}\n' + left)
     append_to_disk(file, {"id": "b"})
     assert file.read_text() == '{"id": "a"}\n' + expected + '{"id": "b"}\n'
+
+
+def test_a_line_without_an_end_costs_no_memory_and_hides_nothing(tmp_path: Path) -> None:
+    """As a program prints that draws a bar, into a file that the supervisor follows."""
+    path = tmp_path / "log"
+    path.write_text('{"a": 1}\n')
+    os.truncate(path, 200_000_000)
+    tail = Tail(path)
+    tracemalloc.start()
+    assert list(tail.records()) == [{"a": 1}]
+    assert tail.read() == ""
+    with path.open("a") as file:
+        file.write('the rest\n{"a": 2}\n{"a": 3')
+    assert list(tail.records()) == [{"a": 2}]
+    with path.open("a") as file:
+        file.write("}\n")
+    assert list(tail.records()) == [{"a": 3}]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000_000

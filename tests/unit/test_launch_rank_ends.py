@@ -77,6 +77,7 @@ def test_step_that_was_cancelled_says_so_before_its_ranks_end() -> None:
             ("time_limit", "n2", "", None),
         ),
         ("slurmstepd: error: *** STEP 1.6 ON n2 CANCELLED AT x DUE TO PREEMPTION ***", ("preempted", "n2", "", None)),
+        ("slurmstepd: error: *** STEP 1.6 ON n2 CANCELLED AT x DUE TO JOB REQUEUE ***", ("requeued", "n2", "", None)),
         ("srun: error: *** STEP 1.6 ON n2 CANCELLED AT x DUE TO NODE FAILURE ***", ("node_lost", "n2", "", None)),
         ("srun: error: Node failure on n2", ("node_lost", "n2", "", None)),
         (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from tests.support.planner import Planner
 from workflow.errors import SpecError
+from workflow.plan.launch_requests import NOTHING_YET
 from workflow.plan.topology.start_dependencies import find_cycle, may_overlap
+from workflow.run.proof.smoke_streams import plan_smoke
 
 PROGRAMS = """
 stages:
@@ -228,6 +231,56 @@ def test_one_foreign_program_in_a_cycle_is_named_alone(plan_of: Planner, order: 
     }
     (problem,) = cycle_problems(plan_of, FOREIGN, streams[first] + streams[second])
     assert problem.endswith("must open these streams in the same order, and the order in a is not known to wf")
+
+
+FORTH = "  x: {from: a, to: b}\n"
+BACK = "  y: {from: b, to: a, closes_circle: true}\n"
+
+
+def test_programs_of_ones_own_may_see_to_the_order_in_a_circle(plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(f"oversubscribe: true\nstages:\n{FOREIGN}streams:\n{FORTH}  y: {{from: b, to: a}}\n")
+    assert "write `closes_circle: true` in streams.y if " in caught.value.problems[0].hint
+    plan = plan_of(f"oversubscribe: true\nstages:\n{FOREIGN}streams:\n{FORTH}{BACK}")
+    assert [stage.starts_after for stage in plan.stages] == [[], []]
+    assert [(stream.name, stream.closes_circle) for stream in plan.streams] == [("x", False), ("y", True)]
+
+
+@pytest.mark.parametrize(
+    ("streams", "said"),
+    [
+        ("  x: {from: a, to: b}\n  y: {from: b, to: c, closes_circle: true}\n",
+         "streams.y.closes_circle: no streams lead from c to b: y closes no circle"),
+        (FORTH + BACK.replace("true", "true, via: bp5"),
+         "streams.y.via: cycle b → a → b: a would start when b has ended, which waits for it"),
+        (FORTH.replace("b}", "b, via: bp5}") + BACK,
+         "streams.x.coupling: the stages a, b start together because live streams join them, "
+         "so none of them can start after a has ended"),
+        ("  x: {from: a, to: b}\n  y: {from: b, to: b, closes_circle: true}\n",
+         "streams.y: stage b would read its own stream"),
+    ],
+)  # fmt: skip
+def test_a_stream_that_cannot_close_a_circle(plan_of: Planner, streams: str, said: str) -> None:
+    stages = "  a: {command: [./a, P]}\n  b: {command: [./b, P]}\n  c: {command: [./c, P]}\n".replace(
+        "P", '"${{ streams.x.path }}", "${{ streams.y.path }}"'
+    )
+    assert cycle_problems(plan_of, stages, streams) == [said]
+
+
+def test_other_circles_are_refused_beside_one_that_is_closed(plan_of: Planner) -> None:
+    stages = FOREIGN.replace("x: {io: x, config: a.xml}", "x: {io: x, config: a.xml}, v: {io: v, config: a.xml}")
+    stages += "  c: {command: [./c], writes: {w: {}}, reads: {v: {}}}\n"
+    stages = stages.replace("y: {io: y, config: a.xml}", "y: {io: y, config: a.xml}, w: {io: w, config: a.xml}")
+    (problem,) = cycle_problems(plan_of, stages, FORTH + BACK + "  v: {from: a, to: c}\n  w: {from: c, to: a}\n")
+    assert problem.startswith("streams.w: cycle a → c → a: ")
+
+
+def test_the_proof_leaves_a_stream_out_that_closes_a_circle(plan_of: Planner, tmp_path: Path) -> None:
+    text = f"oversubscribe: true\nstages:\n{FOREIGN}streams:\n{FORTH}{BACK}"
+    plan = plan_of(text)
+    untried = plan_smoke(plan, tmp_path, NOTHING_YET, "python", 1.0)[1]
+    assert untried["y"] == "it closes a circle, in which the programs see to the order of their opens"
+    assert untried["x"] == "its ends begin on the same node"
 
 
 def test_a_circle_of_live_streams_between_stages_that_use_workflow_stage_is_fine(plan_of: Planner) -> None:

@@ -61,13 +61,30 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StageSuspended(T, "md", True), "md: has been stopped by a signal (SIGSTOP)"),
     (seen.StageSuspended(T, "md", False), "md: has been continued"),
     (seen.NodeSeen(T, 0, "n1"), "node n1 reports"),
-    (seen.NodeSilent(T, 0, "n1"), "node n1 is silent"),
+    (seen.NodeSilent(T, 0, "n1", 5.2), "node n1 is silent since 5 s"),
+    (
+        seen.GuardActed(T, "n1", "no heartbeat for 60 s"),
+        "warning: the guard on n1 has ended all processes of the run there: no heartbeat for 60 s",
+    ),
+    (
+        seen.LoopPaused(T, 31.0, 30.0),
+        "warning: the supervisor was stopped for 31 s (SIGSTOP, or its job was suspended)",
+    ),
     (
         seen.NodeLost(T, 0, "n1", 10.0, "md (ranks 0-3)"),
         "node n1 was lost (no sign of life for 10 s); it ran md (ranks 0-3)",
     ),
     (decided.NodeReplaced(T, 0, "n1", 4, "n5"), "node n5, which was spare, takes the place of n1"),
     (seen.NodesUnwatched(T, "n1 has no guard"), "warning: n1 has no guard"),
+    (
+        seen.ProcessesLeft(T, "md", ["sleep"], killed=False),
+        "warning: md has ended, 1 process that it started still runs (sleep), to be killed at the end of the run: let "
+        "the program wait for what it starts (in a shell, `wait`)",
+    ),
+    (
+        seen.ProcessesLeft(T, "md", ["sleep", "sleep"], killed=True),
+        "warning: at the end 2 processes were killed that md had left running (sleep)",
+    ),
     (
         seen.StrangeReader(T, "md", ["atoms"], "10.0.0.7"),
         "warning: atoms has 1 reader more than planned: 10.0.0.7 is connected to md",

@@ -16,8 +16,13 @@ import pytest
 from tests.support.sample_run import make_plan, write_run, write_sample
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
+from workflow.report.html.page import make_html
+from workflow.report.read.run_records import read_records
 from workflow.report.read.run_states import is_alive, is_over, list_runs
 from workflow.report.report_files import compute_report
+from workflow.report.show.event_lines import event_text
+from workflow.report.show.printing import show_end, show_report, show_status
+from workflow.report.show.run_in_words import explanation
 from workflow.report.show.tables_of_runs import run_table
 from workflow.run.control.lease import Lease, examine_leases, this_system
 from workflow.run.processes.process_reaper import born_ticks, write_verdict
@@ -159,6 +164,31 @@ def test_a_job_that_was_not_accepted(tmp_path: Path) -> None:
 
 def test_a_finished_run_keeps_its_verdict(tmp_path: Path) -> None:
     assert compute_report(write_sample(tmp_path / "run")).run.state == "succeeded"
+
+
+def test_a_run_that_has_lost_a_part_says_so_with_its_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the terminal, in status, list, page, JSON and events."""
+    run_dir = write_sample(tmp_path / "runs/one")
+    events = run_dir / "events.jsonl"
+    events.write_text(
+        events.read_text().replace('"succeeded", "exit_code"', '"succeeded", "lacks": "5 of 6 members", "exit_code"')
+    )
+    report = compute_report(run_dir)
+    assert json.loads(report.to_json())["run"]["lacks"] == "5 of 6 members"
+    for show in (show_report, show_status, lambda given: show_end(given, run_dir)):
+        show(report)
+        assert "succeeded, 5 of 6 members" in capsys.readouterr().out.splitlines()[0]
+    (line,) = list_runs([run_dir])
+    assert line.lacks == "5 of 6 members"
+    assert run_table([line]).rows[0][1] == "succeeded, 5 of 6 members"
+    records = read_records(run_dir)
+    page = make_html(records, report)
+    assert 'class="verdict succeeded part">✓ succeeded, 5 of 6 members<' in page
+    assert explanation(report, records, has_data=False)[0].endswith(", but 5 of 6 members.")
+    assert records.state.finished is not None
+    assert event_text(records.state.finished, records.plan) == "the run succeeded, 5 of 6 members"
 
 
 def test_a_zombie_is_not_alive() -> None:

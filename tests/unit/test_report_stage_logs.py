@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +136,43 @@ def test_each_attempt_of_a_stage_has_its_logs(run_dir: Path) -> None:
     assert lines[-4:] == [
         f"── {name} attempt-2 stdout ──", "this is attempt 2", f"── {name} attempt-10 stdout ──", "this is attempt 10",
     ]  # fmt: skip
+
+
+def read_bytes() -> int:
+    """What this process has read so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_the_last_lines_of_a_long_file_cost_no_more_than_those_of_a_short_one(run_dir: Path) -> None:
+    line = "step 123456 residual 1.2345e-06 dt 1.0e-3 elapsed 12345.67 s ok\n"
+    with (run_dir / "stages/keep/stdout.log").open("w") as file:
+        for _ in range(30):
+            file.write(line * 16_000)
+        file.write("last\n")
+    before = read_bytes()
+    said = list(stage_logs.last_logs(run_dir, "keep", 3))
+    assert said == ["── keep stdout ──", line.rstrip(), line.rstrip(), "last"]
+    assert read_bytes() - before < 1_000_000
+    following = stage_logs.follow_logs(run_dir, "keep", 1)
+    assert [next(following), next(following)] == ["── keep stdout ──", "last"]
+    with (run_dir / "stages/keep/stdout.log").open("a") as file:
+        file.write("new\n")
+    assert next(following) == "keep: new"
+    assert read_bytes() - before < 2_000_000
+
+
+def test_a_line_without_an_end_is_cut(run_dir: Path) -> None:
+    log = run_dir / "stages/keep/stdout.log"
+    log.write_text("first\n")
+    os.truncate(log, 400_000_000)
+    tracemalloc.start()
+    (said,) = list(stage_logs.last_logs(run_dir, "keep", 1))[1:]
+    following = stage_logs.follow_logs(run_dir, "keep", 1)
+    assert [next(following), next(following)[-20:]] == ["── keep stdout ──", said[-20:]]
+    with log.open("a") as file:
+        file.write("the rest of it\nnew\n")
+    assert next(following) == "keep: new"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert said.endswith(" MB in one line)") and len(said) < 30_000
+    assert peak < 100_000_000

@@ -26,7 +26,7 @@ from workflow.run.state.run_state import initial_state
 from workflow.run.verdict.failed_stages import failure_warnings
 
 TEXT = """
-deadlines: {start: 120 s, step: 600 s, stop: 5 s}
+deadlines: {start: 120 s, step: 600 s, stop: 5 s, node: 10 s}
 stages:
   sim: {command: [sim, "${{ streams.field.path }}"], members: MEMBERS, on_failure: RULE, writes: {field: {}}}
   read: {command: [read], reads: {field: {}}, place: {cores_per_rank: 0}}
@@ -174,7 +174,7 @@ def test_a_member_that_fails_for_good_gives_its_place_to_one_that_is_drawn_again
     assert (unneeded.stage, unneeded.streams) == ("sim-1-redrawn-1", ["field-1-redrawn-1"])
     end_one(run, "0-redrawn-1", 4, 30.0)
     end_readers(run, 8, 31.0)
-    assert verdict_of(run) == ("succeeded", "", "")
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "", "another one is in its place"
     assert "sim-1-redrawn-1" not in run.started
     (warning,) = failure_warnings(run.state)
     assert "the others went on without it, and sim-0-redrawn-1 in its place (`redraw`)" in warning
@@ -190,7 +190,7 @@ def test_the_last_one_that_is_drawn_again_is_ignored(plan_of: Planner) -> None:
     assert [each.stage for each in run.decisions(StageUnneeded)] == ["sim-1-redrawn-1", "sim-1-redrawn-2"]
     assert failure_warnings(run.state)[-1].endswith("went on without it (`redraw`: as often as `redraws` says)")
     end_readers(run, 4, 21.0)
-    assert verdict_of(run) == ("succeeded", "", "")
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "1 of 2 members"
 
 
 def test_the_next_of_a_chain_waits_for_the_last_one_in_a_place(plan_of: Planner) -> None:
@@ -216,7 +216,7 @@ def test_a_lost_node_has_no_place_for_one_that_is_drawn_again(plan_of: Planner) 
     assert "sim-1-redrawn-1" not in run.started
     end(run, 0, 4, 50.0)
     end_readers(run, 4, 51.0)
-    assert verdict_of(run) == ("succeeded", "", "")
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "1 of 2 members"
 
 
 def test_the_next_part_goes_on_with_the_one_that_was_drawn_again(plan_of: Planner) -> None:

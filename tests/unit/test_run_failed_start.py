@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chains import make_plan, make_stage
 from workflow.errors import EXIT_RUN_FAILED, RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
@@ -17,7 +18,7 @@ from workflow.run.control.lease import Heartbeat, Lease, this_system
 from workflow.run.control.missing_verdict import record_failed_start, was_taken
 from workflow.run.records.events_file import EVENTS_FILE, read_events, to_line
 from workflow.run.records.job_record import JobRecord, write_job
-from workflow.run.records.run_directory import ALLOCATION_FILE, PLAN_FILE
+from workflow.run.records.run_directory import ALLOCATION_FILE, PLAN_FILE, create_run_dir
 from workflow.run.state.events import RunStarted
 from workflow.run.state.lifecycle_events import RunFinished
 
@@ -35,6 +36,12 @@ def run_dir(tmp_path: Path) -> Path:
 
 def received(job: str) -> Allocation:
     return Allocation("slurm" if job else "local", job, (Host("n1", 4, 2**30, 1), Host("n2")), 5.0, ("a note",))
+
+
+class NoText:
+    """A pipeline file that nobody reads."""
+
+    text = b""
 
 
 def started(run_dir: Path, job: str, *more: RunFinished) -> None:
@@ -79,6 +86,19 @@ def test_the_job_is_known_before_its_supervisor_has_written_anything(run_dir: Pa
     verdict = record(run_dir, "12")
     assert verdict is not None
     assert verdict.cause == "requeued"
+
+
+def test_a_directory_that_the_job_has_used_before_it_was_requeued_is_named(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job script of the user's own, with `wf run --run-dir`."""
+    started(run_dir, "12")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    with pytest.raises(RunError) as caught:
+        create_run_dir(make_plan([make_stage("a", ["true"])]), NoText(), run_dir)
+    said = "has the run that this job made before the scheduler requeued it (restart 1)"
+    assert caught.value.problems[0].message == f"{run_dir} {said}"
+    assert caught.value.problems[0].hint.endswith(f"wf resume {run_dir}")
 
 
 def test_a_requeued_job_leaves_a_run_alone_whose_supervisor_lives(run_dir: Path) -> None:

@@ -88,11 +88,6 @@ def test_a_state_directory_that_cannot_be_written_is_no_trouble(
         monkeypatch.setenv("XDG_STATE_HOME", state)
         note_run(make_run(tmp_path / state.replace("/", "_")))
         assert noted_runs() == []
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.delenv("HOME", raising=False)
-    assert index_file() is None
-    note_run(tmp_path / "out")
-    assert noted_runs() == []
 
 
 def test_the_index_does_not_grow_for_ever(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

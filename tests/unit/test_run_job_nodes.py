@@ -119,17 +119,35 @@ def test_a_record_that_says_nothing_is_passed_over(state: Path, tmp_path: Path, 
         assert got is JOB
 
 
-def test_without_a_place_for_records_nothing_is_claimed(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["here", "nowhere"])
+def test_a_folder_for_records_that_cannot_be_written_is_named(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """The runs of a host then see each other by its folder for temporary files."""
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
-    with claimed_nodes(started(tmp_path, "b"), plan_of(4), JOB) as got:
-        assert got is JOB
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp") if where == "here" else "/dev/null")
+    first, second = started(tmp_path, "b"), started(tmp_path, "c")
+    sees = f"only those that were started on {OWN}" if where == "here" else "none of them"
+    note = f"of the other runs of Slurm job 12 wf sees {sees}, and may use the same nodes: /dev/null/wf/jobs/slurm-12: "
+    with Heartbeat(first), claimed_nodes(first, plan_of(3), JOB) as got:
+        assert names(got) == ["n1", "n2", "n3", "n4"] and got.notes == (f"{note}Not a directory",)
+        with claimed_nodes(second, plan_of(1), JOB) as got:
+            assert names(got) == (["n4"] if where == "here" else ["n1", "n2", "n3", "n4"])
+            assert got.notes[-1] == f"{note}Not a directory"
     local = Allocation("local", "", JOB.hosts)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with claimed_nodes(started(tmp_path, "c"), plan_of(4), local) as got:
+    with claimed_nodes(started(tmp_path, "d"), plan_of(4), local) as got:
         assert got is local
     assert not state.exists()
+
+
+def test_a_run_whose_lease_cannot_be_read_may_be_alive(state: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, "a")
+    (run / "lease.json").mkdir()  # as unreadable for root as for anybody
+    (state / "slurm-12").mkdir(parents=True)
+    (state / "slurm-12/7.json").write_text(json.dumps({"run": str(run), "hosts": ["n1"]}) + "\n")
+    with claimed_nodes(started(tmp_path, "b"), plan_of(1), JOB) as got:
+        assert names(got) == ["n2", "n3", "n4"]
 
 
 def claim_one(run: Path, pipe: Connection) -> None:

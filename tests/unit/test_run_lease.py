@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE, SILENCE_S
 from workflow.run.control import lease as lease_file
 from workflow.run.control.lease import (
     Heartbeat,
@@ -135,15 +137,54 @@ def test_on_another_host_the_supervisor_is_dead_after_ten_seconds_without_a_beat
     write(tmp_path, ELSEWHERE)
     watch = LeaseWatch(tmp_path, 100.0)
     assert watch.look(100.0).alive
-    assert watch.look(109.9).alive
+    assert all(watch.look(t).alive for t in (103.0, 106.0, 109.9))
     write(tmp_path, replace(ELSEWHERE, beat=1))
     assert watch.look(110.5).alive
     (tmp_path / LEASE_FILE).write_text("")  # cannot be read now: nothing has changed
-    assert watch.look(120.4).alive
+    assert all(watch.look(t).alive for t in (113.0, 116.0, 120.4))
     seen = watch.look(120.5)
     assert not seen.alive
     assert seen.text == "no heartbeat for 10 s: its supervisor on n1 has died"
     assert not seen.is_here
+
+
+def test_seconds_in_which_the_reader_was_stopped_or_its_look_hung_are_no_silence(tmp_path: Path) -> None:
+    write(tmp_path, ELSEWHERE)
+    watch = LeaseWatch(tmp_path, 100.0)
+    assert watch.look(100.0).alive
+    assert watch.look(400.0).alive
+
+
+def test_who_follows_a_run_on_another_host_waits_on_and_says_so(tmp_path: Path) -> None:
+    """Its file system may stall for minutes."""
+    write(tmp_path, ELSEWHERE)
+    watch = LeaseWatch(tmp_path, 100.0, DEAD_S)
+    seen = [watch.look(100.0 + second) for second in range(int(DEAD_S))]
+    assert all(each.alive for each in seen)
+    assert (seen[9].silence_text, seen[14].silence_text) == (
+        "", "its supervisor on n1 is silent: no heartbeat for 14 s",
+    )  # fmt: skip
+    assert not watch.look(100.0 + DEAD_S).alive
+
+
+def test_a_supervisor_of_this_machine_that_is_stopped_lives(tmp_path: Path) -> None:
+    code = "import sys, pathlib, workflow.run.control.lease as l; l.Heartbeat(pathlib.Path(sys.argv[1])).__enter__()"
+    process = subprocess.Popen([sys.executable, "-c", f"{code}; print(flush=True); input()", str(tmp_path)],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    try:
+        assert process.stdout is not None and process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        host = socket.gethostname()
+        watch = LeaseWatch(tmp_path, 0.0)
+        for second in range(0, 100, 2):
+            seen = watch.look(float(second))
+        assert seen.alive
+        said = f"its supervisor on {host} is suspended: no heartbeat for 98 s"
+        wait_until(lambda: watch.look(98.0).silence_text == said, "the word that it is stopped")
+    finally:
+        process.kill()
+        process.communicate()
+    assert not watch.look(98.0).alive, "it has ended"
 
 
 def test_on_another_host_one_more_beat_shows_that_it_lives(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from workflow.run.state.reducer import fold
 from workflow.run.verdict.failure_origin import DYING_S
 
 TEXT = """
-deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s}
+deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s, node: 10 s}
 stages:
   sim: {command: ["${{ wf.python }}", sim], writes: {field: {}}}
   work:
@@ -41,7 +41,7 @@ streams:
 """
 # sim → keep and look, look → last
 CHAIN = """
-deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s}
+deadlines: {start: 60 s, step: 60 s, run: 1 h, stop: 2 s, node: 10 s}
 stages:
   sim: {command: ["${{ wf.python }}", sim], writes: {field: {}}, on_failure: SIM}
   keep: {command: ["${{ wf.python }}", keep], reads: {field: {}}, on_failure: SIM}
@@ -120,7 +120,7 @@ def test_a_unit_is_started_again_without_the_one_that_is_ignored(plan_of: Planne
     assert run.replaced == ([] if has_opened else [("look", ("sum",))]), "nor for one in its place"
     opened(run, "work", "keep")
     finish(run, "sim", "field-spool", "work", "keep")
-    assert verdict_of(run) == ("succeeded", "", "")
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "without look"
 
 
 def test_who_loses_the_writer_of_its_unit_is_started_again_with_it(plan_of: Planner) -> None:

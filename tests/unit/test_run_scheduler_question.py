@@ -54,6 +54,7 @@ def test_answers_are_the_schedulers_own_words(source: Source, text: str, state: 
         ("NODE_FAIL", "node_lost", "job 12 lost a node"),
         ("COMPLETING, NodeDown", "node_lost", "job 12 lost a node"),
         ("PREEMPTED", "preempted", "job 12 was preempted"),
+        ("COMPLETING, REQUEUED", "requeued", "job 12 was requeued"),
         ("DEADLINE", "time_limit", "job 12 reached its time limit"),
         ("OUT_OF_MEMORY", "out_of_memory", "job 12 ran out of memory"),
         ("REVOKED", None, ""),

@@ -24,7 +24,6 @@ from workflow.run.state.events import (
     StreamProgress,
 )
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided
-from workflow.run.verdict.spare_nodes import ENDED_THERE_S
 
 
 def plan_of(way: Way, units: Sequence[Sequence[str]], nodes: Sequence[int] = (0, 1, 2)) -> Plan:
@@ -62,7 +61,7 @@ def test_a_stage_of_a_lost_node_goes_on_at_the_spare_one() -> None:
     assert decided.reason == "was lost: node n2 was lost (no sign of life for 10 s)"
     assert decided.from_outside, "the step has nothing to do with it"
     # Its ranks may live, and write, until the guard there has missed the supervisor for long enough.
-    assert decided.at == 10 + ENDED_THERE_S
+    assert decided.at == 10 + 16
     assert run.ended == [(20, "saxs")]
     run.feed(StageExited(20.2, "saxs", None, signal.SIGKILL))
     assert run.started.count("saxs") == 1
@@ -156,8 +155,8 @@ def test_a_node_that_is_lost_before_the_next_attempt_is_replaced_too() -> None:
     assert [each.at for each in run.decisions(RestartDecided)][-1] == 17.0, "backoff"
     run.feed(lost(16.9, 1)).tick(17.1)
     assert run.started.count("saxs") == 2, "what its launcher has left may still run there"
-    assert wake_at(run.state) == pytest.approx(6.9 + ENDED_THERE_S)
-    run.tick(6.9 + ENDED_THERE_S)
+    assert wake_at(run.state) == pytest.approx(6.9 + 16)
+    run.tick(6.9 + 16)
     assert [(each.node, each.by) for each in run.decisions(NodeReplaced)] == [(1, 3)]
     assert run.state.stages["saxs"].attempt == 3
     assert run.state.stopping is None

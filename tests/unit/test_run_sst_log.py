@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chains import make_end, make_stage
+from workflow.formats.json_lines import Tail
+from workflow.plan.plan_model import StagePlan
 from workflow.run.observe.sst_log import Fact, SstLog, is_chatter, last_lines
+from workflow.run.observe.stream_evidence import SstFollower
+from workflow.run.state.events import StreamOpened, StreamProgress, StreamTrouble
 
 LOGS = Path(__file__).parent / "sst_logs"
 
 
 def facts(name: str) -> list[Fact]:
     # Which plane was taken has tests of its own.
-    return [fact for fact in SstLog().feed((LOGS / f"{name}.txt").read_text()) if fact.kind != "plane"]
+    return [fact for fact in SstLog().feed((LOGS / f"{name}.txt").read_text()) if fact.kind not in ("plane", "awaits")]
 
 
 def kinds(name: str) -> list[str]:
@@ -72,7 +77,64 @@ def test_portions_do_not_matter(name: str) -> None:
     log, found = SstLog(), []
     for line in (LOGS / f"{name}.txt").read_text().splitlines(keepends=True):
         found += list(log.feed(line))
-    assert [fact for fact in found if fact.kind != "plane"] == facts(name)
+    assert [fact for fact in found if fact.kind not in ("plane", "awaits")] == facts(name)
+
+
+# Two ranks that read /r/streams/t and write /r/streams/d: each prefix and each text arrives whole, in any order.
+MIXED = """Reader (0x1): Reader (0x2): Finish opening Stream "/r/streams/t", starting with Step number 0
+Finish opening Stream "/r/streams/t", starting with Step number 0
+Writer (0xa): Writer (0xb): Sst set to use sockets as a Control Transport
+Sst set to use sockets as a Control Transport
+Writer (0xa): Opening Stream "/r/streams/d"
+Writer (0xa): Reader (0x2): Stream "/r/streams/d" waiting for 1 readers
+SstAdvanceStep returning Success on timestep 0
+Reader (0x1): SstAdvanceStep returning Success on timestep 0
+Writer (0xa): Reader (0x2): Finish opening Stream "/r/streams/d"
+SstAdvanceStep returning Success on timestep 1
+Writer (0xb): Reader (0x1): SstAdvanceStep returning Success on timestep 1
+Finish opening Stream "/r/streams/d"
+Reader (0x1): Writer (0xb): Sending TimestepMetadata for timestep 0 (ref count 1), one to each reader
+SstAdvanceStep returning Success on timestep 2
+"""
+
+
+def analysis(*reads: str) -> StagePlan:
+    ends = [make_end(name, "read", path=f"/r/streams/{name}", config=None) for name in reads]
+    written = make_end("d", "write", path="/r/streams/d", config=None)
+    return make_stage("analysis", ["x"], [*ends, written], observed="evidence")
+
+
+def test_a_line_of_another_rank_is_attributed_to_no_wrong_stream(tmp_path: Path) -> None:
+    for number in range(len(MIXED.splitlines()) + 1):
+        (tmp_path / "log").write_text("".join(MIXED.splitlines(keepends=True)[:number]))
+        found = list(SstFollower(analysis("t"), Tail(tmp_path / "log")).poll(1.0))
+        assert not [event for event in found if isinstance(event, StreamTrouble)], MIXED.splitlines()[number - 1]
+    assert {(event.stream, event.side) for event in found if isinstance(event, StreamOpened)} == {
+        ("t", "read"), ("d", "write"),
+    }  # fmt: skip
+    # Each step is told twice, and counts once.
+    assert {(event.stream, event.side, event.steps) for event in found if isinstance(event, StreamProgress)} == {
+        ("t", "read", 3), ("d", "write", 1),
+    }  # fmt: skip
+
+
+def test_a_line_that_may_be_of_two_streams_is_of_none(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(MIXED)
+    found = list(SstFollower(analysis("t", "s"), Tail(tmp_path / "log")).poll(1.0))
+    assert {(event.stream, event.side, event.steps) for event in found if isinstance(event, StreamProgress)} == {
+        ("d", "write", 1),
+    }  # fmt: skip
+
+
+def test_a_stream_of_another_name_is_one_where_its_contact_file_is(tmp_path: Path) -> None:
+    log = MIXED.replace("/r/streams/d", "other")
+    (tmp_path / "log").write_text(log)
+    follower = SstFollower(analysis("t").model_copy(update={"cwd": str(tmp_path)}), Tail(tmp_path / "log"))
+    assert not [event for event in follower.poll(1.0) if isinstance(event, StreamTrouble)]
+    (tmp_path / "other.sst").touch()
+    (trouble,) = follower.poll(2.0)
+    assert isinstance(trouble, StreamTrouble)
+    assert trouble.text.startswith("analysis opened the stream other, which nobody reads, and not streams/d")
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.glob("*.txt")), ids=lambda path: path.stem)

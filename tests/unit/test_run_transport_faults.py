@@ -17,6 +17,7 @@ from workflow.run.records.events_file import from_record, to_line
 from workflow.run.records.run_directory import read_filled_plan, stage_dir
 from workflow.run.state.events import StageExited, StreamProgress, StreamTransport, TransportFault
 from workflow.run.state.lifecycle_events import DeadlinePassed
+from workflow.run.verdict.passed_deadlines import LOST_MESSAGE_S
 
 # The stderr of a reader over ucx on another node, without an RDMA network, after its writer was ended (ADIOS2 2.12.1).
 UCX = """mpi_dp priority=-1 since: MPI_Initialized() failed.Selecting DataPlane "ucx" (preferred) for use
@@ -103,11 +104,12 @@ def test_the_event_survives_its_file() -> None:
     assert from_record(to_record(to_line(fault)) or {}) == fault
 
 
-def test_a_misdirected_message_stops_the_run_at_once_and_blames_no_stage() -> None:
-    run = Run(two_stages()).open_all()
+def test_a_misdirected_message_after_which_nothing_moves_stops_the_run_and_blames_no_stage() -> None:
+    run = Run(two_stages(start=60, step=60)).open_all()
     run.feed(TransportFault(3.0, "sim", "misdirected", MISDIRECTED), TransportFault(3.5, "ana", "misdirected", "again"))
-    assert run.state.stopping == 3.0
-    end_all(run, 40.0)
+    assert run.tick(3.0 + LOST_MESSAGE_S - 1).state.stopping is None
+    assert run.tick(3.0 + LOST_MESSAGE_S + 5).state.stopping is not None
+    end_all(run, 50.0)
     assert (run.verdict.state, run.verdict.stage) == ("failed", "")
     assert run.verdict.reason == (
         f"a message of SST for another process came to sim and was dropped (`{MISDIRECTED}` in its stderr): two "
@@ -115,6 +117,15 @@ def test_a_misdirected_message_stops_the_run_at_once_and_blames_no_stage() -> No
         "`make adios2-mpi` builds an ADIOS2 that gives each process an id of its own (docs/how-to/transports.md)"
     )
     assert {stage.status for stage in run.state.stages.values()} == {"stopped"}
+
+
+def test_words_in_a_log_do_not_stop_a_run_whose_steps_go_on() -> None:
+    run = Run(two_stages(start=60, step=60)).open_all()
+    run.feed(TransportFault(3.0, "sim", "misdirected", MISDIRECTED))
+    for step in range(1, 5):
+        run.feed(StreamProgress(20.0 * step, "field", "sim", "write", step, 0))
+        run.feed(StreamProgress(20.0 * step, "field", "ana", "read", step, 0)).tick(20.0 * step)
+    assert run.state.stopping is None
 
 
 def test_a_misdirected_message_that_is_seen_after_the_failure_is_named_too() -> None:

@@ -41,10 +41,16 @@ RESOURCES = {
 Found = Callable[..., Allocation]
 
 
+# What they say of the job itself, which a machine asks that is none of its hosts.
+RUNS = {"qstat": "Job Id: 127750.aurora-pbs-0001\n    job_state = R\n", "bjobs": "77|RUN|-|-\n"}
+
+
 def answers(**by_command: str) -> Callable[[Sequence[str]], str]:
-    """A scheduler whose commands print these texts; those that have none fail."""
+    """A scheduler whose commands print these texts, and know the job; those that have none fail."""
 
     def query(command: Sequence[str]) -> str:
+        if command[1] in ("-x", "-a"):
+            return RUNS[command[0]]
         if command[0] not in by_command:
             raise QueryError(f"{command[0]}: No such file or directory")
         return by_command[command[0]]
@@ -133,6 +139,7 @@ def test_an_lsf_job_of_one_slot_a_host() -> None:
 
 def flux(resources: object = RESOURCES, left: str = "3600\n") -> Callable[[Sequence[str]], str]:
     asked = {"resource": json.dumps(resources), "info": json.dumps(resources), "timeleft": left}
+    asked["jobs"] = "ƒD2e73NP|RUN||\n"
     return lambda command: next(text for word, text in asked.items() if word in command)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Host
+from workflow.schedulers.job_questions import to_own_state
 from workflow.schedulers.scheduler import QueryError, ThisNode, ask
 from workflow.schedulers.slurm import slurm_allocation
 from workflow.site.discover import discover_allocation, this_host
@@ -28,6 +29,11 @@ SHOW_JOB = """JobId=1234 JobName=wrap
    RunTime=00:00:03 TimeLimit=01:00:00 TimeMin=N/A
    StartTime=2026-11-22T07:30:00 EndTime=2026-11-22T08:30:00 Deadline=N/A
 """
+
+
+@pytest.fixture(autouse=True)
+def _on_its_first_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "node", lambda: "frontier00001.frontier.example.org")
 
 
 def unasked(command: Sequence[str]) -> str:
@@ -120,7 +126,7 @@ def test_what_is_not_understood_is_unknown_and_said(variables: dict[str, str], n
 
 
 def test_an_answer_that_is_not_understood() -> None:
-    found = discover_allocation({**JOB, "SLURM_JOB_END_TIME": ""}, lambda _: "EndTime=tomorrow\n")
+    found = discover_allocation({**JOB, "SLURM_JOB_END_TIME": ""}, lambda _: "JobId=1234 EndTime=tomorrow\n")
     assert found.end_time is None
     assert found.notes == ('the end of the job is not known: scontrol says "EndTime=tomorrow"',)
 
@@ -147,3 +153,24 @@ def test_a_command_is_asked_with_a_deadline() -> None:
         ask([sys.executable, "-c", "import sys; print('it is down', file=sys.stderr); sys.exit(3)"])
     with pytest.raises(QueryError, match=r"gave no answer within 0\.2 s"):
         ask([sys.executable, "-c", "import time; time.sleep(60)"], deadline_s=0.2)
+
+
+TASKS = """JobId=1235 ArrayJobId=1234 ArrayTaskId=0 JobName=sweep
+   JobState=COMPLETED Reason=None StartTime=2026-11-28T01:00:00 EndTime=2026-11-28T02:00:00
+
+JobId=1234 ArrayJobId=1234 ArrayTaskId=1 JobName=sweep
+   JobState=RUNNING Reason=None StartTime=2026-11-28T06:00:00 EndTime=2026-11-28T18:00:00
+
+JobId=1236 ArrayJobId=1234 ArrayTaskId=2-9 JobName=sweep
+   JobState=PENDING Reason=Resources StartTime=Unknown EndTime=Unknown
+"""
+
+
+def test_of_several_records_that_of_this_job_counts() -> None:
+    """As `scontrol show job` prints them for the last task of an array, and for parts of a heterogeneous job."""
+    job = {**JOB, "SLURM_JOB_END_TIME": ""}
+    assert discover_allocation(job, lambda _: TASKS).end_time == datetime(2026, 11, 28, 18).timestamp()
+    assert to_own_state("slurm", "1234", TASKS) == ("RUNNING", "JobState=RUNNING Reason=None")
+    assert to_own_state("slurm", "1236", TASKS).state == "PENDING, Resources"
+    other = discover_allocation({**job, "SLURM_JOB_ID": "1299"}, lambda _: TASKS)
+    assert "the end of the job is not known: scontrol says" in other.notes[0], "a record of another job is no answer"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -28,10 +30,12 @@ def test_the_strongest_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Mo
         assert find_config("sites", "local") == folder / "sites/local.yaml"
 
 
-def test_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME")
-    monkeypatch.delenv("HOME")
-    assert config_dirs("sites") == [SHIPPED / "configs/sites"]
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path)))
+    assert config_dirs("sites") == [tmp_path / ".config/wf/sites", SHIPPED / "configs/sites"]
+    assert os.environ["HOME"] == str(tmp_path), "what wf starts has it, too"
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time: set its only element."""
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(time, "time", lambda: 1000.0 + now[0])
+    monkeypatch.setattr("workflow.stage.telemetry.steady_time", lambda: 1000.0 + now[0])
     return now
 
 

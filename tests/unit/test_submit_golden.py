@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_launch_golden import EXAMPLE, LARGE, ROOT, SITES, planned, sets_of
+from workflow import own_process
 from workflow.plan.plan_model import Plan
 from workflow.site.load_site import load_site, read_site_file
 from workflow.submit.submission import job_script
@@ -25,6 +26,7 @@ ASKED = ("allocation.account=abc123", "allocation.walltime=30 min")
 
 def shown(plan: Plan, site: str) -> str:
     text = job_script(plan, load_site(site)).replace(sys.executable, "/env/bin/python")
+    text = text.replace(own_process.__file__, "/env/workflow/own_process.py")
     # PSI/J names the folder of its shell script by the sum of its files.
     return re.sub(r"/[0-9a-f]{64}/", "/SUM/", text)
 

@@ -19,8 +19,8 @@ from workflow.run.processes.process_reaper import stat_fields
 from workflow.schedulers.pbs import pbs_chunk
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.slurm import slurm_directives, slurm_partition
-from workflow.submit.job_scripts import check_path, job_name, make_order, own_script, submit_environment
-from workflow.submit.psij_jobs import PASS_ON, render_order, submit_order
+from workflow.submit.job_scripts import check_path, job_name, make_order, own_script, submit_environment, submit_script
+from workflow.submit.psij_jobs import PASS_ON, render_order, write_psij_script
 
 
 def order(scheduler: str, **more: Any) -> JobOrder:
@@ -188,7 +188,9 @@ def test_a_job_of_flux_is_a_part_of_the_job_around_its_instance() -> None:
     assert submit_environment(order("flux"), IN_A_JOB) == IN_A_JOB
 
 
-def test_psij_submits_without_the_variables_of_another_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_submit_command_runs_without_the_variables_of_another_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen, command = tmp_path / "seen", tmp_path / "bin/sbatch"
     command.parent.mkdir()
     command.write_text(f"#!/bin/sh\nenv > {seen}\necho Submitted batch job 12\n")
@@ -196,7 +198,8 @@ def test_psij_submits_without_the_variables_of_another_job(tmp_path: Path, monke
     for name, value in (IN_A_JOB | {"PATH": f"{command.parent}:{os.environ['PATH']}"}).items():
         monkeypatch.setenv(name, value)
     (tmp_path / "run").mkdir()
-    assert submit_order(replace(order("slurm", account="phy"), run_dir=tmp_path / "run")) == "12"
+    asked = replace(order("slurm", account="phy"), run_dir=tmp_path / "run")
+    assert submit_script(asked, write_psij_script(asked)).job == "12"
     names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
     assert names & set(IN_A_JOB) == KEPT
 

@@ -11,7 +11,11 @@ import pytest
 
 from workflow.plan.plan_model import Plan
 from workflow.run.records.job_record import JobRecord
+from workflow.schedulers.flux import read_flux_jobs
 from workflow.schedulers.job_questions import JobAnswer
+from workflow.schedulers.lsf import read_lsf_jobs
+from workflow.schedulers.pbs import read_pbs_jobs
+from workflow.schedulers.scheduler import JobWord
 from workflow.schedulers.slurm import read_slurm_jobs
 from workflow.submit import job_status
 from workflow.submit.job_status import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
@@ -109,20 +113,44 @@ def test_a_job_that_was_cancelled_says_so_as_the_cause_of_its_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "never"),
+    ("reasons", "way"),
     [
-        ("Priority", False),
-        ("Resources", False),
-        ("PartitionNodeLimit", True),
-        ("ReqNodeNotAvail, UnavailableNodes:n1", True),
+        (("Priority", "Resources", "Dependency", "BeginTime", "Licenses", "QOSMaxJobsPerUserLimit"), ""),
+        (("AssocGrpCPURunMinutesLimit", "AssocGrpNodeLimit", "QOSGrpCpuLimit", "JobArrayTaskLimit"), ""),
+        (("PartitionNodeLimit", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSMaxNodePerJobLimit"), ". See `sinfo`"),
+        (("AssocMaxCpuPerJobLimit", "QOSMaxCpuMinutesPerJobLimit", "QOSMaxWallDurationPerJobLimit"), ". See `sinfo`"),
+        (("QOSMinCpuNotSatisfied", "QOSMinGRES", "BadConstraints", "Deadline", "PartitionConfig"), ". See `sinfo`"),
+        (("JobHeldUser", "launch failed requeued held", "job requeued in held state"), ": `scontrol release 12`"),
+        (("JobHeldAdmin",), ": an administrator holds it: ask them"),
+        (("DependencyNeverSatisfied",), ": what it depends on has ended otherwise: `scancel 12`"),
+        (("AssocGrpCPUMinutesLimit", "QOSGrpBillingMinutes"), ": the project has no time left"),
+        (("InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed"), ": see `sacctmgr show"),
     ],
-)
-def test_a_job_that_waits_for_what_does_not_pass_may_never_start(reason: str, never: bool) -> None:
-    tracker = JobTracker(JOB).take(says(f"12|PENDING|{reason}"), 0)
-    assert tracker.may_never_start is never
-    assert tracker.text.endswith(": it may never start. See `sinfo`") is never
-    assert not tracker.take(JobAnswer(error="down"), 1).may_never_start
-    assert not tracker.take(says("12|RUNNING|None"), 2).may_never_start
+)  # fmt: skip
+def test_a_job_that_waits_for_what_does_not_pass_may_never_start(reasons: tuple[str, ...], way: str) -> None:
+    for reason in reasons:
+        tracker = JobTracker(JOB).take(says(f"12|PENDING|{reason}"), 0)
+        assert f"{reason}): it may never start{way}" in tracker.text if way else tracker.text.endswith(f"({reason})")
+        assert tracker.asks_too_much is (way == ". See `sinfo`")
+        assert not tracker.take(JobAnswer(error="down"), 1).asks_too_much
+        assert "never" not in tracker.take(says("12|RUNNING|None"), 2).text
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "word", "way"),
+    [
+        ("slurm", read_slurm_jobs("12|REQUEUE_HOLD|None\n"), "`scontrol release 12`"),
+        ("slurm", read_slurm_jobs("12|SPECIAL_EXIT|None\n"), "`scontrol release 12`"),
+        ("pbs", read_pbs_jobs("Job Id: 12.pbs\n    job_state = H\n"), "`qrls 12.pbs`"),
+        ("pbs", read_pbs_jobs("Job Id: 12.pbs\n    job_state = Q\n    comment = Can Never Run: no\n"), "pbsnodes"),
+        ("lsf", read_lsf_jobs("12|PSUSP|-|-\n"), "`bresume 12`"),
+        ("flux", read_flux_jobs("ƒA|SCHED|||0\n"), "`flux job urgency ƒA default`"),
+    ],
+)  # fmt: skip
+def test_a_job_that_is_held_says_how_it_is_released(scheduler: str, word: list[JobWord], way: str) -> None:
+    tracker = JobTracker(JobRecord(scheduler, "a", word[0].job)).take(JobAnswer(word[0]), 0)
+    assert "it may never start" in tracker.text
+    assert way in tracker.text
 
 
 def test_a_run_whose_job_may_never_start_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

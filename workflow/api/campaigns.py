@@ -124,7 +124,7 @@ def _plan_campaign(
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, sites.decide)
-    problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    problems = [*advise_campaign(planned), *data_notes(planned, where), *options_note(campaign, options)]
     if lacking := missing_libraries(planned, "matplotlib"):
         text = f"the report cannot be made here: {lacking}; the campaign runs all the same"
         problems.append(to_message("warning", text, install_command("campaign")))
@@ -136,6 +136,16 @@ def _plan_campaign(
         trial = planned.ready[0]
         problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
     return planned, problems, where
+
+
+def data_notes(planned: PlannedCampaign, directory: Path) -> list[Problem]:
+    """What becomes of the data that the stages of a campaign write."""
+    from workflow.campaign.campaign_advice import data_advice
+    from workflow.campaign.ledger import read_history
+    from workflow.run.observe.disk_room import free_bytes
+
+    there = next(each for each in (directory, *directory.parents) if each.is_dir())
+    return data_advice(planned, read_history(directory), directory, free_bytes(there))
 
 
 def missing_libraries(planned: PlannedCampaign, *needed: str) -> str:

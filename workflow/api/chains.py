@@ -16,6 +16,7 @@ from workflow.api.replays import load_as_run
 from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
 from workflow.errors import Problem, WfError
+from workflow.formats.run_clock import run_time
 from workflow.run.chain import (
     NEXT_SETTINGS,
     NextPart,
@@ -132,7 +133,7 @@ def _adapted(
             return checked, text
         allocation = read_allocation(run_dir)
         end = None if allocation is None else allocation.end_time
-        if end is not None and end - time.time() < PLANNINGS * planning_s:
+        if end is not None and end - run_time(run_dir) < PLANNINGS * planning_s:
             why = "the time of this job is nearly over"
         else:
             other, why = _plan_checked(run_dir, before, overlay)
@@ -189,7 +190,7 @@ def _why_ended(run_dir: Path, state: RunState, signals: Callable[[], list[str]])
     allocation = read_allocation(run_dir)
     end = None if allocation is None else allocation.end_time
     seen = [*([state.interrupted] if state.interrupted else []), *signals()]
-    return f"ended by {seen[-1]}" if seen and (end is None or time.time() < end) else ""
+    return f"ended by {seen[-1]}" if seen and (end is None or run_time(run_dir) < end) else ""
 
 
 def _why_not(before: Plan, part: PlannedPart) -> str:

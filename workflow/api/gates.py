@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.api.campaigns import Sites, campaign_options, checked_machines, missing_libraries
+from workflow.api.campaigns import Sites, campaign_options, checked_machines, data_notes, missing_libraries
 from workflow.api.plans import make_plan, show_warnings
 from workflow.errors import RunError, SpecError, WfError, named_if_missing
 
@@ -89,16 +89,16 @@ def gate_campaign(
         raise WfError(text, "trials are matched by the keys that vary and their values")
     if lacking := missing_libraries(planned):  # nothing would come of the measurements
         raise WfError(f"the versions cannot be compared here: {lacking}", install_command("campaign"))
-    problems = advise_campaign(planned)
+    where = Path(directory or Path(CAMPAIGNS) / f"{planned.spec.campaign}-gate").absolute()
+    problems = [*advise_campaign(planned), *data_notes(planned, where)]
     machines: dict[str, Site] = {}
     for version, (its, sites) in zip(("old", "new"), sides, strict=True):
         found = checked_machines(its, [], sites)
         machines |= {f"{key}-{version}": machine for key, machine in found.items()}
     if wrong := [each for each in problems if each.level == "error"]:
         raise SpecError(wrong)
-    warnings = [each for each in problems if each.level == "warning"]
+    warnings = [each for each in problems if each.level == "warning" or not each.place]
     show_warnings([*warnings, *([_nothing_differs()] if have_one_content(before, measured) else [])])
-    where = Path(directory or Path(CAMPAIGNS) / f"{planned.spec.campaign}-gate").absolute()
     refuse_running(where)
     folders = [each.ready[0].loaded.path.parent for each in (before, after)]
     git = {folder: start_git_state(folder)() for folder in folders}

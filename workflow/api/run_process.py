@@ -14,6 +14,7 @@ from workflow.messages import to_text
 from workflow.run import supervisor
 from workflow.run.chain import next_part_text
 from workflow.run.processes.signals import Signals
+from workflow.standard_streams import keep_writable
 
 
 def main(arguments: list[str]) -> int:
@@ -56,4 +57,5 @@ def _write_report(run_dir: Path, code: int) -> int:
 
 
 if __name__ == "__main__":
+    keep_writable()
     sys.exit(main(sys.argv[1:]))

@@ -87,9 +87,12 @@ def plan_run(loaded: Loaded, others: Sequence[int] = ()) -> PlannedRun:
 
 
 def submit_planned(
-    planned: PlannedRun, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+    planned: PlannedRun,
+    run_dir: str | os.PathLike[str] | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, JobRecord]:
-    """Write the run directory, and submit the run as a job. Prints warnings.
+    """Write the run directory, and submit the run as a job. Prints warnings; `say` gets what is about to be done.
 
     Raises:
         SpecError: the queues do not take such a job, or the login node lacks what the stages need.
@@ -101,6 +104,7 @@ def submit_planned(
     check_submission(planned.plan, planned.site, Path(RUNS if run_dir is None else run_dir).absolute())
     show_warnings(planned.check_before_job())
     directory = create_run(planned.loaded, planned.plan, run_dir, tags)
+    say(f"{directory.name}: submitting its job to {planned.site.scheduler}…")
     return directory, submit_run(planned.plan, planned.site, directory)
 
 
@@ -135,9 +139,22 @@ def run_planned_here(
             while_starting()
             for state in states:
                 progress.update(state)
+    _note_lost_output(directory)
     report = write_report(directory, state)
     keep_expectations(directory, report)
     return report, directory
+
+
+def _note_lost_output(directory: Path) -> None:
+    """A note in the records of a run whose progress could not be printed; no run fails for want of it."""
+    from workflow.standard_streams import output_fault
+
+    if fault := output_fault():
+        from workflow.errors import WfError
+        from workflow.run.records.run_notes import add_note
+
+        with contextlib.suppress(WfError):
+            add_note(directory, f"{fault}: what wf printed from then on is lost, the run went on")
 
 
 def start_run(

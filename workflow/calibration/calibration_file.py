@@ -25,16 +25,11 @@ def find_calibration(site: str) -> Path | None:
 
 
 def calibration_path(site: str) -> Path:
-    """Where the calibration of a site is written: where it is, else in the first of the user's folders.
-
-    Raises WfError where the user has none.
-    """
+    """Where the calibration of a site is written: where it is, else in the first of the user's folders."""
     found = find_calibration(site)
     if found is not None:
         return found
     folders = [folder for folder in config_dirs(FOLDER) if not folder.is_relative_to(SHIPPED)]
-    if not folders:
-        raise WfError("there is no folder for calibrations: HOME is not set", "set HOME, XDG_CONFIG_HOME or WF_CONFIGS")
     return folders[0] / f"{site}.json"
 
 

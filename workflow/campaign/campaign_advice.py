@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.comparisons import count_comparisons
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
-from workflow.errors import Problem, Severity
-from workflow.formatting import duration, node_hours, plural
+from workflow.errors import Problem, Severity, to_message
+from workflow.formatting import duration, node_hours, plural, size
+from workflow.plan.plan_model import Plan
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node
 
@@ -97,6 +102,71 @@ def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
             message = f"no two trials differ only in `{request.vary}`"
             hint = "compare a key of the matrix"
             found.append(_as(problem_at(planned.campaign.root, ("comparisons", index), message, hint), "warning"))
+    return found
+
+
+class _DataSize(NamedTuple):
+    """Bytes that stages write, as far as they are known; `is_all`: those of each repetition have been measured."""
+
+    bytes: int
+    is_all: bool
+
+    @property
+    def text(self) -> str:
+        if self.is_all:
+            return f"about {size(self.bytes)} by what has been measured"
+        return f"at least {size(self.bytes)}" if self.bytes else "how much is not known before it has run"
+
+
+def data_advice(planned: PlannedCampaign, history: History, directory: Path, free_bytes: int | None) -> list[Problem]:
+    """What becomes of the data that the stages write, and how much it is.
+
+    That data are removed is a note without a place: `wf campaign run` shows it, too. So is a warning that there is no
+    room for those that stay. `free_bytes`: of the disk of the campaign's directory; None: not known.
+    """
+    left = [each for each in planned.repetitions if not history.succeeded(each)]
+    if planned.spec.keep == "records":
+        its = _data_size(planned, left, history)
+        if not left or its == (0, True):
+            return []
+        text = (
+            f"the data that the stages write are removed after each repetition that succeeds ({its.text}); wf's "
+            "records, the logs and figures.json stay"
+        )
+        return [to_message("note", text, "`keep: all` in the campaign file, the default, keeps them")]
+    its, more = (_data_size(planned, which, history) for which in (planned.repetitions, left))
+    if its == (0, True):
+        return []
+    text = f"the data that the stages write stay in {directory.name}/runs: {its.text}"
+    if too_much := free_bytes is not None and more.bytes > free_bytes:
+        text += f", of which {size(more.bytes)} are still to be written, and {size(free_bytes or 0)} are free there"
+    root, hint = planned.campaign.root, "`keep: records` removes them after each repetition that succeeds"
+    found = problem_at(root, ("keep",), text, hint)
+    if root.child("keep") is None:
+        found = found._replace(line=0, column=0)  # no line of the file says it
+    return [_as(found, "warning" if too_much else "note")]
+
+
+def _data_size(planned: PlannedCampaign, repetitions: list[Repetition], history: History) -> _DataSize:
+    """Of all these repetitions: the median of those of the trial that were measured, else what its plan tells."""
+    measured: dict[str, list[int]] = {}
+    for each, attempt in history.ended.items():
+        if attempt.state == "succeeded" and attempt.data_bytes is not None:
+            measured.setdefault(each.key, []).append(attempt.data_bytes)
+    of_trial = {
+        key: int(median(measured[key])) if key in measured else _planned_bytes(each.plan)
+        for key, each in planned.by_key.items()
+    }
+    total = sum(of_trial[each.key] for each in repetitions)
+    return _DataSize(total, all(each.key in measured for each in repetitions))
+
+
+def _planned_bytes(plan: Plan) -> int:
+    """Bytes of the files of the streams whose steps have a known number and size; other files are not known."""
+    found = 0
+    for stream in plan.streams:
+        if not stream.traits.in_memory and stream.keep and stream.step_size is not None:
+            found += (plan.stage(stream.writer).end(stream.name, "write").steps or 0) * stream.step_size
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import Attempt, Ledger, Repetition, read_history, runs_already
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
+from workflow.own_process import module_command
 from workflow.run.control.cancellation import REACTION_S
 from workflow.run.control.detached import said_at_the_end, start_process
 from workflow.run.control.lease import Lease, LeaseWatch, Liveness, examine_leases, read_lease
@@ -51,10 +51,10 @@ def start_detached_campaign(
     refuse_running(directory)
     (directory / LEASE_FILE).unlink(missing_ok=True)  # that of a dead process
     file = os.path.relpath(campaign.path)
-    command = [
-        sys.executable, "-m", "workflow.cli", "campaign", "run", file, "--dir", str(directory), "--as-written",
+    command = module_command(
+        "workflow.cli", "campaign", "run", file, "--dir", str(directory), "--as-written",
         *campaign.options.arguments, *options,
-    ]  # fmt: skip
+    )  # fmt: skip
     log = directory / LOG_FILE
     started = start_process(command, directory, log, START_S + 3 * planning_s, "the campaign has not begun")
     if isinstance(started, Lease):

@@ -22,6 +22,7 @@ from workflow.campaign.results.results_model import (
 from workflow.campaign.results.samples import all_repetitions
 from workflow.errors import WfError
 from workflow.formats.json_lines import Tail
+from workflow.formats.lease_file import DEAD_S
 from workflow.run.control.lease import LeaseWatch, Liveness, examine_leases, read_lease
 
 POLL_S = 0.5
@@ -105,7 +106,7 @@ def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> I
     trials = {trial.key: trial for trial in schedule.trials}
     progress = _Progress(spec, list(trials))
     _take(tail, history, progress)
-    watch = LeaseWatch(directory, time.monotonic())
+    watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
     looked, alive = -LEASE_LOOK_S, True
     while True:
         now = time.monotonic()

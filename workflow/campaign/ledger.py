@@ -59,6 +59,7 @@ class Attempt:
     load: float | None = None
     """Load average of this machine over the minute before it started."""
     reason: str = ""
+    """Why it did not succeed, or what has failed in one that did: `5 of 6 members`."""
     place: str = ""
     """Its hosts and cores, where others ran beside it: `n1 cores 0-1, n2`."""
     host: str = ""
@@ -66,6 +67,8 @@ class Attempt:
     figures: Mapping[str, float] = field(default_factory=dict)
     figure_problems: Mapping[str, str] = field(default_factory=dict)
     """Stage → what is wrong with its own figures."""
+    data_bytes: int | None = None
+    """Size of what its stages wrote, also where that was removed; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -131,13 +131,14 @@ def set_(run: Path, values: tuple[str, ...], at_step: int | None) -> None:
     """
     from workflow.api.runs import find_running
     from workflow.api.set_values import set_values
-    from workflow.report.build.steering_notes import steered_text
+    from workflow.report.build.steering_notes import steered_text, units_of
 
     stage, new = _read_values(values)
     run_dir, plan = find_running(run)
     taken = set_values(run_dir, plan, stage, new, at_step, say=lambda text: click.echo(text, err=True))
     if taken is not None:
-        click.echo(steered_text(stage, taken.old, taken.new, taken.step, is_exact=taken.is_exact))
+        units = units_of(plan, stage)
+        click.echo(steered_text(stage, taken.old, taken.new, taken.step, units, is_exact=taken.is_exact))
     else:
         when = "at its next step" if at_step is None else f"at step {at_step}"
         click.echo(f"{stage}: {', '.join(new)} will be taken {when}; `wf status {run_dir.name}` shows when it was")

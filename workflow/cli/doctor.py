@@ -25,6 +25,7 @@ from workflow.engines import ENGINES
 from workflow.errors import Problem, Severity, WfError
 from workflow.formatting import moment, plural
 from workflow.installation import install_command
+from workflow.own_process import module_command
 
 if TYPE_CHECKING:
     from workflow.report.show.text_table import Column
@@ -151,7 +152,7 @@ def _adios2() -> list[Finding]:
         hint = f"{install_command('laptop')}, or load your site's ADIOS2 module with its Python bindings"
         return [Finding("adios2", "missing", "required by all stages that open a stream", hint, required=True)]
     answer = subprocess.run(
-        [sys.executable, "-m", "workflow.stage.adios.probe"],
+        module_command("workflow.stage.adios.probe"),
         capture_output=True,
         text=True,
         timeout=PROBE_TIMEOUT_S * 8,

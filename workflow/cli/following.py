@@ -175,7 +175,8 @@ def _print_verdict(run_dir: Path, before: str = "") -> bool:
     if verdict is None:
         return False
     reason = f" ({verdict.reason})" if verdict.reason and not before else ""
-    click.echo(f"{run_dir.name} {before}{verdict.state}" if before else f"{run_dir.name}: {verdict.state}{reason}")
+    state = ", ".join(filter(None, (verdict.state, verdict.lacks)))
+    click.echo(f"{run_dir.name} {before}{state}" if before else f"{run_dir.name}: {state}{reason}")
     return True
 
 
@@ -348,10 +349,10 @@ def report_now(run_dir: Path) -> Report:
 def with_job_state(run_dir: Path, report: Report) -> Report:
     """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
     from workflow.report.report_files import compute_report
-    from workflow.run.control.lease import has_lease
+    from workflow.run.control.lease import has_lease, lost_lease
     from workflow.run.records.events_file import read_start_and_verdict
     from workflow.run.records.job_record import read_job
-    from workflow.submit.job_status import settle_job
+    from workflow.submit.job_status import ask_about, settle_job
 
     if (job := read_job(run_dir)) is None:
         return report
@@ -359,8 +360,12 @@ def with_job_state(run_dir: Path, report: Report) -> Report:
     # Whether its supervisor lives takes ten seconds to find out: not twice.
     if read_start_and_verdict(run_dir).finished is not None or (report.run.state == "submitted" and has_lease(run_dir)):
         return compute_report(run_dir)
-    reason = said if report.run.state == "submitted" else f"{report.run.reason}; {said}"
-    return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})
+    changes = {"reason": said if report.run.state == "submitted" else f"{report.run.reason}; {said}"}
+    if report.run.state == "lost" and (word := ask_about(job).word) is not None and word.phase == "running":
+        # Its supervisor may be on a node that is cut off, or wait for its file system: no one knows.
+        what = "is suspended" if word.text.startswith("SUSPENDED") else "is silent"
+        changes = {"state": "running", "reason": f"{lost_lease(run_dir).silence_of(what)}; {said}"}
+    return report.model_copy(update={"run": report.run.model_copy(update=changes)})
 
 
 class _FirstLetters(click.Choice[str]):

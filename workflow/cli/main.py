@@ -16,7 +16,9 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
-from workflow.interrupts import interrupts_ignored, note_interrupts
+from workflow.home import set_home
+from workflow.interrupts import interrupts_ignored, note_interrupts, own_signals
+from workflow.standard_streams import keep_writable, output_fault
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -79,6 +81,11 @@ SECTIONS = {
 }
 for title, verbs in SECTIONS.items():
     wf.add_section(title, {verb: f"workflow.cli.{module}" for verb, module in verbs.items()})
+# What these do is what matters, and their exit code says how it went. The others only print.
+DOES_WORK = frozenset({
+    "init", "run", "watch", "cancel", "attach", "detach", "set", "resume", "replay", "note", "archive", "clean",
+    "balance", "calibrate", "campaign run", "campaign watch", "campaign cancel", "campaign gate",
+})  # fmt: skip
 
 
 def main() -> None:
@@ -88,9 +95,20 @@ def main() -> None:
     gc.set_threshold(200_000)
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
+    own_signals()
+    only_prints = DOES_WORK.isdisjoint({*sys.argv[1:2], " ".join(sys.argv[1:3])})
+    keep_writable(only_prints)
+    set_home()
     note_interrupts()
     try:
-        wf.main(prog_name="wf", standalone_mode=False)
+        try:
+            wf.main(prog_name="wf", standalone_mode=False)
+        finally:
+            sys.stdout.flush()
+            if not only_prints and (fault := output_fault()):
+                from workflow.report.show.printing import show_errors
+
+                show_errors([to_message("warning", fault, "what was printed is lost; the exit code says how it went")])
         return
     except WfError as error:
         problems, code = error.problems, error.exit_code
@@ -103,9 +121,6 @@ def main() -> None:
         problems, code = [usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         problems, code = [to_message("note", "interrupted")], EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader left: `wf plan --json | head`
-        sys.stderr.close()  # or Python complains at exit
-        sys.exit(0)
     with interrupts_ignored():
         from workflow.report.show.printing import show_errors
 

@@ -22,7 +22,7 @@ from workflow.cli.options import (
     strategy_options,
     tag_option,
 )
-from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, RunError, Severity, SpecError, WfError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, RunError, Severity, SpecError, WfError
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
@@ -296,9 +296,16 @@ def _run_planned(
     from workflow.api.runs import detach_run, run_planned_here, submit_planned
 
     if planned.is_job:
-        from workflow.cli.following import show_to_the_end
+        from workflow.cli.following import cancel_parts, show_to_the_end
+        from workflow.submit.submission import SubmissionInterruptedError
 
-        directory, job = submit_planned(planned, run_dir, tags)
+        try:
+            directory, job = submit_planned(planned, run_dir, tags, lambda text: click.echo(text, err=True))
+        except SubmissionInterruptedError as interrupted:
+            # Told first: a second Ctrl-C ends this.
+            click.echo(f"interrupted: {interrupted}", err=True)
+            cancel_parts(interrupted.run_dir)
+            sys.exit(EXIT_INTERRUPTED)
         click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
         if detach:
             click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")

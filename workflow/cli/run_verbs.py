@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -61,6 +60,7 @@ def explain(run: Path | None) -> None:
     """
     from workflow.cli.following import report_now
     from workflow.data_files.read_steps import find_data, has_steps
+    from workflow.formats.run_clock import run_time
     from workflow.report.read.run_records import read_records
     from workflow.report.show.run_in_words import explanation
     from workflow.report.show.terminal import make_output, say_prose
@@ -68,7 +68,7 @@ def explain(run: Path | None) -> None:
 
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
     if result.run.state == "running":
-        records = records.at(time.time())
+        records = records.at(run_time(run_dir))
     has_data = any(map(has_steps, find_data(run_dir).values()))
     say_prose(make_output(), " ".join(explanation(result, records, has_data=has_data)), indent=0)
 

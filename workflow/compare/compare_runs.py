@@ -268,7 +268,7 @@ def _why_no_file(name: Path, run: Path) -> str:
         plan = read_filled_plan(run)
         if plan.streams and all(stream.traits.in_memory for stream in plan.streams):
             return f"{name} has no data: its streams leave no file; add a sink `archive`, which keeps them"
-    return f"{name} has no data left: a campaign keeps those of its runs with `keep: all`"
+    return f"{name} has no data; a campaign with `keep: records` removes those of its runs"
 
 
 def incomplete_notes(name: Path, run: Path) -> Iterator[str]:

@@ -123,7 +123,7 @@ def _add_results(
         if options.data:
             add_data(contents, run_dir, f"{_RUNS}{run_dir.name}", secrets, options)
     if not options.data:
-        contents.left_out.append(LeftOut("what the stages wrote", None, "`keep: all` and --data take it along"))
+        contents.left_out.append(LeftOut("what the stages wrote", None, "--data takes along what has been kept"))
     return described
 
 

@@ -46,7 +46,7 @@ def find_data(directory: Path) -> dict[str, Path]:
 
     A stream in one output per step is one of them: its directory.
     """
-    from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
+    from workflow.run.records.run_directory import ATTACHED, PLAN_FILE, leads_inside
 
     found: dict[str, Path] = {}
     # What was attached to a run is a run of its own.
@@ -54,7 +54,7 @@ def find_data(directory: Path) -> dict[str, Path]:
     waiting = [directory]
     while waiting:
         for path in waiting.pop().iterdir():
-            if path.name.startswith("."):
+            if path.name.startswith(".") or leads_inside(path, directory):
                 continue
             if path.is_dir() and numbered_path(path) is not None:
                 # By the name that the stream has in one output, with which it can be compared.

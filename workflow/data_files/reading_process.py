@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +21,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from workflow.errors import RunError, WfError
+from workflow.home import set_home
+from workflow.own_process import code_command
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,8 +92,9 @@ class ReadingProcess:
                 os.lseek(self._said, 0, os.SEEK_SET)
                 fds = (theirs.fileno(), self._noted)
                 program = f"from {__name__} import serve; serve{fds}"
+                set_home()
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", program], pass_fds=fds, stdin=subprocess.DEVNULL, stderr=self._said
+                    code_command(program), pass_fds=fds, stdin=subprocess.DEVNULL, stderr=self._said
                 )
         return self._pipe
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
+from operator import sub
 from typing import NamedTuple
 
 Shape = tuple[int, ...]
@@ -47,6 +48,15 @@ def is_tiled(blocks: tuple[Block, ...], shape: Shape) -> bool:
         return False
     disjoint = _disjoint_by_cells(boxes, range(len(shape)))
     return _disjoint_by_sweep(boxes) if disjoint is None else disjoint
+
+
+def is_covered(box: Block | Part, blocks: tuple[Block, ...]) -> bool:
+    """Whether the blocks contain every element of a box. False also where they overlap and that is not clear."""
+    common = [Block(*each) for block in blocks if (each := overlap(box, block)) is not None]
+    if any(each.extent == tuple(box.extent) for each in common):
+        return True
+    origin = [Block(tuple(map(sub, each.start, box.start)), each.extent) for each in common]
+    return is_tiled(tuple(origin), tuple(box.extent))
 
 
 def _disjoint_by_cells(boxes: Sequence[Block], axes: range) -> bool | None:

@@ -70,7 +70,7 @@ def distribute(
 ) -> tuple[tuple[Part, ...], ...]:
     """The parts of every reader rank, for each reader in the order of the blocks. Empty blocks are left out.
 
-    `shape`: of the global array; None for a local array, whose blocks are never cut. Where blocks overlap or leave
+    `shape`: of the global array; None for a local array, whose blocks are never cut or left out. Where blocks overlap or leave
     holes, so that whole blocks would duplicate or lose elements, the result is that of `hyperslab`.
     Raises ValueError for an unknown strategy.
     """
@@ -78,7 +78,7 @@ def distribute(
     dealer = DEALERS.get(inner or INNER) if name == HOSTNAME else None if inner else DEALERS.get(name)
     if dealer is None and strategy not in (HYPERSLAB, ALL):
         raise ValueError(f"there is no strategy {strategy!r}; there is {', '.join(STRATEGIES)}")
-    full = [place for place, block in enumerate(blocks) if volume(block.extent)]
+    full = [place for place, block in enumerate(blocks) if shape is None or volume(block.extent)]
     if strategy == ALL:
         everything = (Part((0,) * len(shape), shape),) if shape is not None else tuple(_whole(blocks, i) for i in full)
         return (everything,) * readers.number

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from workflow.formats.read_json import read_json
 
 # So many lines wait in memory for a file that cannot be written; then the oldest are dropped, and counted.
 KEPT_LINES = 1000
+# No record is longer.
+LONGEST_LINE = 16 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class Tail:
 
     path: Path
     offset: int = 0
+    _is_cut: bool = False  # whether what follows is the rest of a line that is too long
 
     def read(self, *, fresh: bool = False) -> str:
         """What was added since the last call, up to the last newline; "" when nothing was.
@@ -147,12 +150,25 @@ class Tail:
                 return ""
             with self.path.open("rb") as file:
                 file.seek(self.offset)
-                data = file.read()
+                return b"".join(self._whole_lines(file)).decode("utf-8", errors="replace")
         except OSError:
             return ""
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return whole.decode("utf-8", errors="replace")
+
+    def _whole_lines(self, file: BinaryIO) -> Iterator[bytes]:
+        """What is there up to the last newline, without lines that are longer than any record: a program may print
+        without an end."""
+        while data := file.read(LONGEST_LINE):
+            end = data.rfind(b"\n") + 1
+            if end:
+                self.offset += end
+                yield data[data.find(b"\n") + 1 if self._is_cut else 0 : end]
+                self._is_cut = False
+                file.seek(self.offset)
+            if len(data) < LONGEST_LINE:
+                return
+            if not end:
+                self.offset += len(data)
+                self._is_cut = True
 
     def records(self, *, fresh: bool = False) -> Iterator[dict[str, Any]]:
         """The new lines as records; lines that are not JSON objects are left out."""

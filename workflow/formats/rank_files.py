@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import steady_time
 from workflow.formats.versions import check_version
 
 LAUNCH_FILE = "launch.json"
@@ -85,7 +85,7 @@ def _append(path: Path, fields: dict[str, Any]) -> None:
     An error of the file system is reported on stderr and not raised: the rank goes on, and the launcher's exit code
     remains. A line without its newline is no record.
     """
-    line = json.dumps({"t": round(time.time(), 6), **fields}) + "\n"
+    line = json.dumps({"t": round(steady_time(), 6), **fields}) + "\n"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:

@@ -197,6 +197,7 @@ class Launcher(NamedTuple):
     other_machines: bool = False  # looks programs up where the ranks run, which may be another machine
     needs_hosts: bool = False  # names the nodes of a line by `hosts`; without them it starts on the first nodes
     shares_cores: bool = True  # several lines may use the same cores at a time; else each has its own
+    passes_input: bool = False  # what is written to its standard input comes to all ranks, on all nodes
     mpi_connects: bool = False  # two programs of two lines find each other by MPI_Comm_connect
     ranks_below: bool = False  # the ranks on this machine are its grandchildren
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone

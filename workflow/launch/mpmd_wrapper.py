@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start, say
+from workflow.interrupts import own_signals
 from workflow.launch.rank_ends import NOT_STARTED
 from workflow.redaction import read_secrets
 
@@ -24,6 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(argv: list[str]) -> int:
     """Start the program, and end as it ends."""
+    own_signals()
     folder = Path(argv[0])
     start = read_start(folder)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -46,7 +48,8 @@ def main(argv: list[str]) -> int:
 def _become(folder: Path, start: RankStart, parent: int) -> None:
     """The child: never returns."""
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # Python ignores the last two.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         if os.getppid() != parent:
             os._exit(1)

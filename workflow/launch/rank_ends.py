@@ -12,6 +12,7 @@ SchedulerCause = Literal[
     "out_of_memory",
     "node_lost",
     "preempted",  # another job gets the nodes
+    "requeued",  # the job is started again from its beginning
     "time_limit",
     "cancelled",  # somebody ended the job or the step
 ]

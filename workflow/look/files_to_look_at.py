@@ -81,8 +81,8 @@ def _some_data(folder: Path) -> dict[str, Path]:
         raise RunError(f"{partial[0].name}: {_NOT_CLOSED}", _look_again(folder))
     if is_run(str(folder)):
         if (folder.parent.parent / SCHEDULE_FILE).is_file() and (plan := _read_plan(folder)) and _writes_files(plan):
-            hint = "write `keep: all` into the campaign file, at the top level: later repetitions keep their data"
-            raise RunError(f"{folder.name} has no data left: its campaign keeps the records of its runs only", hint)
+            hint = "`keep: all` at the top level of the campaign file, the default: later repetitions keep their data"
+            raise RunError(f"{folder.name} has no data; with `keep: records` its campaign removes them", hint)
         raise RunError(
             f"{folder.name} has no file of data: its streams left none, and no sink wrote one",
             "add a sink, `keep: {component: archive}`, with a stream to it; or run it by files: `--via bp5`",

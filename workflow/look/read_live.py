@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from workflow.look.drawn_variables import VariableLabel
 from workflow.look.fit_page_size import ENOUGH_STEPS
 from workflow.look.live_views import DrawnStream, LiveStep, LiveViews
 from workflow.look.read_numbers import Encoded, encode, note_labels, read_view, time_of
+from workflow.own_process import code_command
 
 # Who is late shows the newest step: this, and the time to read it, is how old that is at most.
 BEHIND_S = 0.5
@@ -61,7 +61,7 @@ class LiveReading:
             with theirs:
                 program = f"from {__name__} import serve; serve({theirs.fileno()})"
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    code_command(program), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL, stderr=self._said,
                 )  # fmt: skip
             opened.callback(self._end_process)

@@ -86,10 +86,11 @@ def _on_programs(
     for port in joined.ports:
         if declared[port.stage].spec.uses_stage:
             continue
-        if stream.name not in mentioned[port.stage] and port.dialect not in _WITH_PATH:
+        if stream.name not in mentioned[port.stage] and port.dialect not in _WITH_PATH and not port.path:
             notes.advise(
                 f"stage {port.stage}: nothing in its command, env or files uses "
-                f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself"
+                f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself; "
+                "`path:` of its port names one that is fixed"
             )
         if port.dialect is None and stream.traits.has_steps:
             notes.advise(

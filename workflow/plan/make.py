@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
 from workflow.plan.job_request import plan_allocation
-from workflow.plan.placeholders import stream_path
+from workflow.plan.placeholders import own_path, stream_path
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.placement.nodes import node_plan, nodes_needed
 from workflow.plan.plan_expectations import plan_expectations
@@ -39,7 +39,7 @@ from workflow.plan.topology.implicit_stages import (
     pass_on,
     place_on_node,
 )
-from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports, streams_by_stage
+from workflow.plan.topology.ports import JoinedStream, join_streams, stage_kinds, stage_ports, streams_by_stage
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
 
@@ -95,7 +95,7 @@ def make_plan(
     # Streams: the engine, its parameters and what else each end needs
     joined, unshared = share_memory(joined, loaded.presets, declared, placements, python, site, origins, notes)
     names = {name: name_in_directory(stream, declared) or name_by_writer(stream) for name, stream in joined.items()}
-    paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
+    paths = {name: _path(stream, names[name]) for name, stream in joined.items()}
     live = [name for name, coupling in couplings.items() if coupling == "live"]
     restarts = plan_restarts(declared, joined, paths, live, notes)
     pauses_s = longest_pauses_s(restarts.values(), spec.deadlines.start)
@@ -161,3 +161,11 @@ def make_plan(
         reasons=notes.reasons,
         advice=notes.advice,
     )
+
+
+def _path(stream: JoinedStream, name_inside: str) -> str:
+    """Where a stream is: where its program writes it, or where wf has its place for it."""
+    writer = stream.writer
+    if writer is not None and writer.path:
+        return own_path(writer.stage, writer.path, stream.engine.traits)
+    return stream_path(stream.name, name_inside, stream.engine.suffix)

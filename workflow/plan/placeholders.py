@@ -6,9 +6,11 @@ loss.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from workflow.engines import EngineTraits
 from workflow.plan.plan_model import RUN_DIR
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, literal, parse
 
@@ -89,8 +91,19 @@ def checkpoint_path(stage: str, files: str) -> str:
 
 def earlier_file(path: str) -> str:
     """Where the steps are that earlier parts hold of a file below the run directory."""
-    run_dir, _, name = path.rpartition("/streams/")
-    return f"{run_dir}/{EARLIER}/streams/{name}"
+    run_dir, streams, name = path.rpartition("/streams/")
+    if not streams:  # it is where its program writes it by a name of its own
+        run_dir, streams, name = path.partition("/stages/")
+    return f"{run_dir}/{EARLIER}{streams}{name}"
+
+
+def own_path(stage: str, name: str, engine: EngineTraits) -> str:
+    """What ADIOS2 opens where a program opens a name of its own, from its working directory. `name`: that, or the name
+    of the file or directory that its engine makes of it."""
+    opened = posixpath.normpath(name).removesuffix(engine.contact_suffix)
+    if engine.instead_of_bp and opened.endswith(".bp"):
+        opened = opened.removesuffix(".bp") + engine.instead_of_bp
+    return f"{work_dir(stage)}/{literal(opened)}"
 
 
 def stream_path(stream: str, name_inside: str, suffix: str) -> str:

@@ -73,7 +73,7 @@ class EndPlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
-        "on_node", "does_without", "passes",
+        "on_node", "does_without", "passes", "opened",
     )  # fmt: skip
 
     stream: str
@@ -124,6 +124,11 @@ class EndPlan(PlanPart):
         "", description="of a spool: where on its node the file is, and `path` a link to it; empty: at `path`"
     )
 
+    opened: str = Field(
+        "",
+        description="of a program that opens a name of its own: that, in its working directory; where it is not "
+        "`path`, a link there leads to it",
+    )
     does_without: bool = Field(
         False, description="of an end that reads: whether the program goes on when its writer has failed and is ignored"
     )
@@ -308,6 +313,7 @@ class StagePlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "secrets", "restart", "checkpoint", "from_start", "kept_files", "member", "steer", "changes", "answered",
+        "edited",
     )  # fmt: skip
     name: str
     kind: Literal["simulation", "analysis", "sink"]
@@ -339,6 +345,9 @@ class StagePlan(PlanPart):
         {}, description="absolute path → text to write; of a run without those of the user's `files:`"
     )
     copies: dict[str, str] = Field({}, description="absolute path → file to copy there unchanged")
+    edited: dict[str, list[str]] = Field(
+        {}, description="absolute path of a config that the user wrote → what wf has changed in it"
+    )
     added: Literal["pipe", "relay", "tap", "spool"] | None = Field(
         None, description="why wf added the stage; None: it did not"
     )
@@ -403,7 +412,9 @@ def is_kept(engine: EngineTraits, path: str) -> bool:
 class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
-    rare: ClassVar[tuple[str, ...]] = ("spool", "spool_steps", "spool_bytes", "spool_where", "attachable")
+    rare: ClassVar[tuple[str, ...]] = (
+        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "closes_circle",
+    )  # fmt: skip
 
     name: str
     writer: str
@@ -427,6 +438,7 @@ class StreamPlan(PlanPart):
     spool_bytes: int | None = Field(None, description="how much it keeps at least")
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
     attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
+    closes_circle: bool = Field(False, description="whether it leads back to a stage whose streams its writer reads")
 
     @property
     def transport_word(self) -> str:

@@ -57,7 +57,7 @@ class RunReport(Report):
 
     def __repr__(self) -> str:
         """One line for the prompt of Python: all fields would be pages."""
-        return f"<RunReport {self.run.name}: {self.run.state}, {self.run_dir}>"
+        return f"<RunReport {self.run.name}: {self.run.verdict}, {self.run_dir}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the verdict, the tables of `wf report`, and a link to report.html."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import run_time
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import Records, read_records
@@ -33,7 +33,7 @@ def _compute(run_dir: Path) -> Report:
     report = with_verdict(make_report(records, earlier), run_dir)
     if report.run.state == "running":
         # Its last event may be of long ago, and its time goes on.
-        later = make_report(records.at(time.time()), earlier)
+        later = make_report(records.at(run_time(run_dir)), earlier)
         known = {"state": "running", "job": report.run.job, "parts": report.run.parts}
         return later.model_copy(update={"run": later.run.model_copy(update=known)})
     if report.run.state == "lost":

@@ -44,6 +44,9 @@ class RunPart(ReportPart):
         "unfinished: the run was never started"
     )
     exit_code: int
+    lacks: str = Field(
+        "", description="of a run that succeeded, what has failed in it: `5 of 6 members`, `without look`"
+    )
     reason: str = ""
     cause: RunCause = Field(
         "", description="what ended the run, if it was something else than the failure of a program; otherwise empty"
@@ -85,12 +88,20 @@ class RunPart(ReportPart):
     limit_unknown: str = Field("", description="why `limited_by` is not known; empty if it is known, or does not apply")
     limit_evidence: str = Field("", description="how long `limited_by` and the others waited, and how sure that is")
 
+    @property
+    def verdict(self) -> str:
+        """`succeeded`, `succeeded, 5 of 6 members`."""
+        return ", ".join(filter(None, (self.state, self.lacks)))
+
 
 class RunLine(ReportPart):
     """A run in a list of runs."""
 
     name: str = Field(description="name of the run directory; its path, where it is not below runs/")
     state: RunVerdict
+    lacks: str = Field(
+        "", description="of a run that succeeded, what has failed in it: `5 of 6 members`, `without look`"
+    )
     violated: int = Field(0, description="for a run that succeeded: number of expectations that it did not meet")
     reason: str = Field("", description="why it did not succeed, or why it counts as lost")
     started: Real | None = Field(None, description="Unix seconds")
@@ -340,7 +351,9 @@ class ForecastLine(ReportPart):
     low: float
     high: float
     complete: bool = Field(True, description="false: some terms were not known, so the forecast is only a bound")
-    measured: float | None = Field(description="median over the steps; None: not recorded")
+    measured: float | None = Field(
+        description="time per step, throughput: by the mean over the steps; all else: the median; None: not recorded"
+    )
     difference: float | None = Field(description="forecast ÷ measured − 1")
 
 
@@ -369,6 +382,7 @@ class SteeringPart(ReportPart):
     step: int | None = Field(description="the first step that was computed with them; None: they were not taken")
     old: dict[str, bool | int | float | str] = {}
     new: dict[str, bool | int | float | str]
+    units: dict[str, str] = Field({}, description="of the values that have one")
     exact: bool = Field(True, description="false: the program reads a file, so that the step is known by about")
     refused: str = Field("", description="why they were not taken; empty: they were")
 

@@ -17,10 +17,11 @@ from workflow.formats.kept_state import STATE_DIR, whole_states
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import APPEND_AFTER, STAGE_FILE, read_stage_file, to_json
 from workflow.plan.plan_model import EndPlan, StagePlan
-from workflow.plan.programs.config_files import config_files
+from workflow.plan.programs.config_files import config_files, edited_again
+from workflow.plan.programs.edited_configs import ConfigError
 from workflow.plan.streams.end_plans import end_awaiting, end_of_spool
 from workflow.replace_file import replace_file
-from workflow.run.records.run_directory import attempt_dir, stage_dir, stage_ends
+from workflow.run.records.run_directory import attempt_dir, link_inputs, stage_dir, stage_ends
 from workflow.run.restart_positions import Member, Positions, find_positions
 from workflow.run.state.events import begin_of_end
 from workflow.run.state.lifecycle_events import RestartDecided
@@ -167,7 +168,12 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     settings = replace(settings, metrics=str(folder / METRICS_FILE), ends=stage_ends(stage))
     replace_file(folder / STAGE_FILE, to_json(settings).encode())
     for path, text in config_files(stage.ends).items():
-        replace_file(Path(path), text.encode())
+        if path in stage.edited:
+            with contextlib.suppress(ConfigError):  # the program has changed it: that is its own
+                replace_file(Path(path), edited_again(path, Path(path).read_text("utf-8"), stage.ends).encode())
+        else:
+            replace_file(Path(path), text.encode())
+    link_inputs(stage)
     # A killed writer leaves its contact file, by which readers would try to reach it.
     for end in stage.ends:
         if end.side == "write" and (suffix := end.traits.contact_suffix):

@@ -36,17 +36,25 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
         if stream.traits.shares_launch:
             touched += [path for path in _handshakes(Path(stream.path)) if _remove(path)]
         if not stream.keep:
-            inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
+            inside = (Path(place) for place in stream.on_disk if _is_ours(Path(place), run_dir, plan))
             touched += [path for path in inside if path not in on_other_nodes and _remove(path)]
     touched += [folder for folder in _bp_candidates(run_dir, plan) if deactivate(folder / "md.idx")]
     return [str(path.relative_to(run_dir)) for path in touched]
+
+
+def _is_ours(place: Path, run_dir: Path, plan: Plan) -> bool:
+    """Whether a stream is where wf puts streams, or where a program of the run writes one by a name of its own."""
+    folders = (run_dir / "streams", *(Path(stage.cwd) for stage in plan.stages))
+    return any(place != folder and place.is_relative_to(folder) for folder in folders)
 
 
 def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
     """Also while they are being written; a killed writer leaves them, and they crash later writers."""
     places = {run_dir / "streams"} | {Path(end.path).parent for stage in plan.stages for end in stage.ends}
     inside = [place for place in places if place.is_relative_to(run_dir / "streams")]
-    return sorted(
+    own = [Path(end.path + end.traits.contact_suffix) for stage in plan.stages for end in stage.ends if end.opened]
+    own = [path for path in own if path.suffix in CONTACT_SUFFIXES and _is_ours(path, run_dir, plan)]
+    return own + sorted(
         path for place in inside for ending in (*CONTACT_SUFFIXES, ABSENT, ".tmp") for path in place.glob(f"*{ending}")
     )
 

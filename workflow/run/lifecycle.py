@@ -23,8 +23,10 @@ from workflow.run.state.events import (
     RunStarted,
     StageStarted,
     SteeringAsked,
+    StreamClosed,
     StreamOpened,
     StreamOpening,
+    StreamProgress,
 )
 from workflow.run.state.lifecycle_events import (
     DeadlinePassed,
@@ -58,7 +60,7 @@ from workflow.run.verdict.failed_stages import (
 )
 from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
 from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
-from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, opening_stages
+from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, lost_message_at, opening_stages
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
@@ -251,6 +253,11 @@ def _ended_with_others(state: RunState, name: str) -> bool:
 def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
+    # What one end has done shows that the other one is open, of which there may be no word.
+    told = [event for event in events if isinstance(event, StreamOpened | StreamProgress | StreamClosed)]
+    moved = {event.stream for event in told if (event.stream, event.stage, event.side) in decisions.state.ends}
+    for stream in (decisions.state.plan.stream(name) for name in moved):
+        changed |= {name for name in (stream.writer, *stream.readers) if decisions.state.stages[name].opened is None}
     for name in decisions.state.stages if changed else ():
         if name in changed:
             _mark_if_open(decisions, name)
@@ -413,7 +420,7 @@ def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
 
 def _warn(decisions: Decisions, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
-    before = decisions.t - decisions.state.plan.deadlines.warn
+    before = decisions.state.back(decisions.state.plan.deadlines.warn)
     stalls = [
         *find_stalls(decisions.state, silences, before, decisions.t),
         *find_unended(decisions.state, before, decisions.t),
@@ -430,7 +437,7 @@ def _check_counts(decisions: Decisions) -> None:
     """Stop the run when the steps of a stream get lost although all goes on; its reader has failed where it can read
     them again."""
     state = decisions.state
-    failure = failure_by_loss(state, decisions.t) if state.behind else None
+    failure = failure_by_loss(state) if state.behind else None
     if failure is None:
         return
     restart = next_restart(state, failure.stage, decisions.t)
@@ -499,14 +506,17 @@ def _leave_out(decisions: Decisions, name: str, why: str) -> None:
 def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
-    due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]
+    due = [begin + first_open_limit(state) + state.paused_s(begin) for _, begin in opening_stages(state)]
     silent, idle = (t, *silences.times()), idle_since(state).values()
     for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:
             # A silence that has lasted longer and is no stall is looked at again after a twentieth of the limit.
-            due += [since + limit if since + limit > t else t + limit / 20 for since in times]
+            passing = (since + limit + state.paused_s(since) for since in times)
+            due += [at if at > t else t + limit / 20 for at in passing]
     if limits.run is not None and state.started is not None:
         due.append(state.started + limits.run)
+    if (lost := lost_message_at(state)) is not None:
+        due.append(lost)
     return min(due)
 
 
@@ -534,7 +544,7 @@ def _stop_after_failure(decisions: Decisions) -> None:
     not_again = [f"it was not started again: {restart}"] if restart else []
     reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *not_again, *losses(state, culprit)])
     decisions.decide(StopRequested(decisions.t, reason, culprit, cause))
-    if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
+    if cause in ("cancelled", "preempted", "requeued", "time_limit", "node_lost", "out_of_memory"):
         request_job_state(decisions)  # the whole job may be ending
 
 
@@ -563,7 +573,7 @@ def _start_again(decisions: Decisions) -> None:
 
 def _unopened(state: RunState, name: str) -> bool:
     ends = [end for end in state.ends_of(name) if end.live and end.opened is None]
-    return any(not _may_come_later(state, end) for end in ends)
+    return any(not _may_come_later(state, end) and not state.is_log_missing(end) for end in ends)
 
 
 def _may_come_later(state: RunState, end: EndState) -> bool:

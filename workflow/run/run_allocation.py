@@ -2,12 +2,14 @@
 
 The nodes of a batch job are divided among the runs in it: a second run gets nodes that the first leaves free. A run
 claims its nodes by a record below the user's state directory, `wf/jobs/slurm-12/3.json`. It counts while the supervisor
-of its run lives, and may be removed at any time. A run that cannot write one claims nothing.
+of its run lives, and may be removed at any time. Where none can be written, the record is one of this host, in its
+folder for temporary files; a note of the run says that runs on other hosts do not see it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -20,15 +22,17 @@ from urllib.parse import quote
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import Problem, RunError, WfError
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import duration, plural
+from workflow.home import temporary_folder
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.allocation_check import job_text
 from workflow.plan.launch_requests import GrantedNodes, launch_lines
 from workflow.plan.plan_model import Plan
-from workflow.replace_file import replace_file
+from workflow.replace_file import create_whole, replace_file
 from workflow.run.control.lease import examine_leases
 from workflow.run.guard.own_node import node_name
 from workflow.run.records.attached_runs import attached_to
@@ -68,12 +72,10 @@ def claimed_nodes(run_dir: Path, plan: Plan, allocation: Allocation) -> Iterator
 
     Without hosts, and with the reason as a note, where that is less than the plan needs.
     """
-    state = state_dir()
-    if not allocation.job or state is None:
+    if not allocation.job:
         yield allocation
         return
-    folder = state / "jobs" / quote(f"{allocation.source}-{allocation.job}", safe="")
-    record, free = _claim(folder, run_dir, plan, allocation)
+    record, free = _claim(run_dir, plan, allocation)
     try:
         yield free
     finally:
@@ -114,35 +116,54 @@ def runs_here(plan: Plan) -> bool:
     return any(not LAUNCHERS[line.launcher].starts_ranks for line in launch_lines(plan))
 
 
-def _claim(folder: Path, run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | None, Allocation]:
+def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | None, Allocation]:
     """The record that was written, None where there is none, and what the run may use."""
-    own = node_name()
-    temporary = folder / f".{os.getpid()}.{run_dir.name}"
+    job = quote(f"{allocation.source}-{allocation.job}", safe="")
+    # The second is of this host alone.
+    shared, own = state_dir() / "jobs" / job, Path(temporary_folder(), f"wf-{os.getuid()}", "jobs", job)
     try:
-        if not folder.exists():
-            _remove_old(folder.parent)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while True:
-            records = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdigit()}
-            used = _used(records.values())
-            joined = attached_to(run_dir)
-            beside = joined is not None and runs_here(plan) and used.get(short_host(own)) == str(joined)
-            # What is attached to a run may be on its nodes: its plan leaves the cores of that run alone.
-            free = allocation if beside else free_part(plan, allocation, used, own)
-            hosts = [host.name for host in free.hosts[: plan.nodes_of_stages]] + ([own] if runs_here(plan) else [])
-            if not free.hosts:
-                return None, free
-            record = folder / f"{max(records, default=0) + 1}.json"
-            temporary.write_text(json.dumps({"run": str(run_dir), "hosts": hosts}) + "\n")
-            # A link fails where the name exists: then another run has claimed nodes meanwhile.
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, record)
-                return record, free
+        return _claim_in(shared, (shared, own), run_dir, plan, allocation)
+    except OSError as error:
+        place, sees = f"{error.filename or shared}: {error.strerror}", f"only those that were started on {node_name()}"
+    try:
+        _check_owner(own.parents[1])
+        record, free = _claim_in(own, (shared, own), run_dir, plan, allocation)
     except OSError:
-        return None, allocation
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        record, free, sees = None, allocation, "none of them"
+    note = f"of the other runs of {job_text(allocation)} wf sees {sees}, and may use the same nodes: {place}"
+    return record, replace(free, notes=(*free.notes, note))
+
+
+def _check_owner(folder: Path) -> None:
+    """Raises OSError where a folder for everybody has one of this name that is somebody else's."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", str(folder))
+
+
+def _claim_in(
+    folder: Path, all_folders: Sequence[Path], run_dir: Path, plan: Plan, allocation: Allocation
+) -> tuple[Path | None, Allocation]:
+    """The same with a record in this folder. Raises OSError where none can be written."""
+    own = node_name()
+    if not folder.exists():
+        _remove_old(folder.parent)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        records = [path for each in all_folders for path in each.glob("*.json") if path.stem.isdigit()]
+        used = _used(records)
+        joined = attached_to(run_dir)
+        beside = joined is not None and runs_here(plan) and used.get(short_host(own)) == str(joined)
+        # What is attached to a run may be on its nodes: its plan leaves the cores of that run alone.
+        free = allocation if beside else free_part(plan, allocation, used, own)
+        hosts = [host.name for host in free.hosts[: plan.nodes_of_stages]] + ([own] if runs_here(plan) else [])
+        if not free.hosts:
+            return None, free
+        record = folder / f"{max((int(path.stem) for path in records if path.parent == folder), default=0) + 1}.json"
+        # Where the name exists, another run has claimed nodes meanwhile.
+        with contextlib.suppress(FileExistsError):
+            create_whole(record, f"{json.dumps({'run': str(run_dir), 'hosts': hosts})}\n".encode())
+            return record, free
 
 
 def _used(records: Iterable[Path]) -> dict[str, str]:
@@ -157,8 +178,20 @@ def _used(records: Iterable[Path]) -> dict[str, str]:
             run, hosts = claim.get("run"), claim.get("hosts")
             if isinstance(run, str) and run != above and isinstance(hosts, list):
                 claims.append((Path(run), [short_host(name) for name in hosts if isinstance(name, str)]))
-    alive = examine_leases([run for run, _ in claims])
-    return {name: str(run) for (run, hosts), lives in zip(claims, alive, strict=True) if lives.alive for name in hosts}
+    alive = examine_leases([run for run, _ in claims], DEAD_S)
+    in_use = [lives.alive or _is_hidden(run) for (run, _), lives in zip(claims, alive, strict=True)]
+    return {name: str(run) for (run, hosts), used in zip(claims, in_use, strict=True) if used for name in hosts}
+
+
+def _is_hidden(run_dir: Path) -> bool:
+    """Whether this process cannot see if the supervisor of a run lives: its lease may be there."""
+    try:
+        (run_dir / LEASE_FILE).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _remove_old(jobs: Path) -> None:

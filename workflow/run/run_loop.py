@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import socket
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.bp_index import deactivate
+from workflow.formats.guard_ends import GuardEnd, read_guard_ends
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import STAGE_FILE
@@ -67,7 +69,10 @@ from workflow.run.state.events import (
     Cleaned,
     Clock,
     Event,
+    GuardActed,
     Interrupted,
+    LoopPaused,
+    ProcessesLeft,
     RecordsLost,
     Requested,
     RunStarted,
@@ -86,13 +91,15 @@ from workflow.run.state.events import (
     Tick,
 )
 from workflow.run.state.lifecycle_events import RunFinished
+from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import initial_state
 from workflow.run.steering_requests import KnownRequests, taken_from_file, to_asked
 from workflow.run.stop_sequence import free_within_s, plan_stop
 from workflow.run.verdict.end_causes import first_end
+from workflow.run.verdict.failure_origin import doubted_nodes
 from workflow.run.verdict.run_verdict import abandoned_verdict, unstarted_verdict
-from workflow.schedulers.job_questions import OwnJobQuestion
+from workflow.schedulers.job_questions import NodesQuestion, OwnJobQuestion
 
 if TYPE_CHECKING:
     from workflow.run.nodes.guards import NodeGuards
@@ -103,8 +110,14 @@ if TYPE_CHECKING:
 SHOW_S = 0.5
 # How often requests to the supervisor are read: each time the file is opened anew.
 CONTROL_S = 1.0
+# After its end a stage's launcher may still be ending what it has started; at the end of the run there is less time.
+LEFT_S, LEFT_END_S = 1.0, 0.4
 # A stage that has made no step for so long may have been stopped by a signal.
 QUIET_S = 1.0
+# A pass of the loop that takes longer has waited for a file, or its process was stopped: nothing was seen meanwhile.
+PAUSE_S = 10.0
+# How often the scheduler is asked about nodes that are silent.
+ASK_NODES_S = 15.0
 
 
 class RunLoop:
@@ -140,6 +153,9 @@ class RunLoop:
         self.replacements: dict[str, tuple[str, Path]] = {}
         self.events: list[Event] = []
         self.polled = -math.inf
+        self.woke: float | None = None  # when the last pass of the loop began
+        self.nodes = NodesQuestion(allocation.source)
+        self.nodes_asked = -math.inf
         self.requests = ControlRequests(run_dir)
         self.steering = KnownRequests(plan)
         self.asked = -math.inf
@@ -148,6 +164,7 @@ class RunLoop:
         done = () if plan.part is None else plan.part.finished
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
+        self.done: dict[str, float] = {}  # ended with exit code 0 → when to look for what it has left running
         self.has_freed_nodes = False
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         processes.watch(signals.descriptor)
@@ -161,7 +178,7 @@ class RunLoop:
             return None
         from workflow.run.nodes.guards import NodeGuards
 
-        return NodeGuards(self.run_dir, self.plan, self.allocation)
+        return NodeGuards(self.run_dir, self.plan, self.allocation, self.clock.now)
 
     def make_prover(self) -> Prover | None:
         """What proves the placement; None where wf itself decides where all ranks run."""
@@ -302,6 +319,7 @@ class RunLoop:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), self.folder(name)
         launch = self.launches.of(name)
+        self.done.pop(name, None)
         if launch is None:
             placed = self.placed.with_replaced(self.state.replaced)
             process = make_process(stage_request(stage, self.plan, str(folder), placed))
@@ -402,7 +420,8 @@ class RunLoop:
         now = self.clock.now()
         due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
         ended = self.collect_replacements(self.processes.wait(due - now))
-        now = self.clock.now()
+        before, now = now, self.clock.now()
+        self.note_pause(before, due, now)
         self.take_requests(now)
         self.take_answers(now)
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
@@ -412,6 +431,15 @@ class RunLoop:
         self.events += self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now)
         self.take_ends(ended, now)
         self.events.append(Tick(now))
+
+    def note_pause(self, before: float, due: float, now: float) -> None:
+        """Where the last pass, which ended `before`, or the wait after it, which was `due` to end, took far too long:
+        say so before all that is seen now."""
+        worked_s = 0.0 if self.woke is None else before - self.woke
+        overslept_s = now - max(before, due)
+        self.woke = now
+        if worked_s + overslept_s >= PAUSE_S:
+            self.events.insert(0, LoopPaused(now, round(worked_s + overslept_s, 3), round(max(0.0, overslept_s), 3)))
 
     def take_requests(self, now: float) -> None:
         """What signals and the control file ask for."""
@@ -434,14 +462,17 @@ class RunLoop:
         """What can only be found by looking: nodes and their ranks, records of the stages, CPU time, connections."""
         self.processes.end_lost(now)
         if self.guards is not None:
+            self.ask_about_silent(now)
+            self.guards.doubt(doubted_nodes(self.state), self.nodes.down)
             self.events += self.guards.poll(now)
             if self.rank_watch is not None:
                 moved = {*self.state.replaced.values()}  # what the proof has not looked at
-                changed = [rank for rank in self.guards.watch.take_changed() if rank.node not in moved]
+                changed = [rank for rank in self.guards.take_changed() if rank.node not in moved]
                 self.events += self.rank_watch.look(changed, now)
         turns = self.followed.next_turns()
         self.events += self.followed.poll(turns, now)
         self.sample_cpu(turns, now)
+        self.look_for_left(now)
         self.look_for_suspended(now)
         self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
@@ -449,6 +480,13 @@ class RunLoop:
             # Where it takes long, because there are big states to check, it is done less often.
             taken_s = self.clock.now() - now
             self.drops_at = now + max(LOOK_S, LOOK_SHARE * taken_s)
+
+    def ask_about_silent(self, now: float) -> None:
+        """Let the scheduler say whether it has lost the nodes that are silent, too."""
+        silent = [each.host for each in self.state.silent.values() if now - each.t + each.silence_s >= REPORTED_S]
+        if silent and now - self.nodes_asked >= ASK_NODES_S:
+            self.nodes_asked = now
+            self.nodes.ask(silent)
 
     def drop_steps(self) -> None:
         """Free what limited spools hold beyond what they are to keep, and no stage that is started again needs."""
@@ -480,6 +518,20 @@ class RunLoop:
             self.guards.free(file.name, step)
         else:
             drop_data(file, step)
+
+    def look_for_left(self, now: float) -> None:
+        """What stages that have ended have left running: it is killed at the end of the run."""
+        due = [name for name, t in self.done.items() if t <= now]
+        for name, programs in self.processes.left_behind(due).items() if due else ():
+            self.events.append(ProcessesLeft(now, name, programs, killed=False))
+        self.done |= dict.fromkeys(due, math.inf)
+
+    def kill_left(self) -> list[ProcessesLeft]:
+        """What stages that have ended have left running, and is killed now; a moment is given to what is ending."""
+        deadline = self.clock.now() + LEFT_END_S
+        while (left := self.processes.left_behind(self.done)) and self.clock.now() < deadline:
+            time.sleep(LEFT_END_S / 20)
+        return [ProcessesLeft(self.clock.now(), name, programs, killed=True) for name, programs in left.items()]
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
         """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
@@ -549,6 +601,8 @@ class RunLoop:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        if succeeded:
+            self.done[stage] = now + LEFT_S
         self.remove_profiles(stage)
         ending = by_first_end(ending, first_end(self.followed.end(stage)))
         alive, dying = ([], []) if succeeded else self.others(stage)
@@ -582,14 +636,22 @@ class RunLoop:
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
         is_here, facts = self.processes.has_all_here(name), self.processes.memory_facts(name)
-        seen = self.guards.watch.memory_facts(stage) if self.guards is not None and not is_here else []
+        seen = self.guards.memory_facts(stage) if self.guards is not None and not is_here else []
         if elsewhere := [facts for _, facts in seen]:
             is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
             t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
-            facts.cgroup_kills, is_own, facts.node_kills, list(facts.log),
+            facts.cgroup_kills, is_own, facts.node_kills, list(facts.log), self.guard_that_killed(),
         )  # fmt: skip
+
+    def guard_that_killed(self) -> str:
+        """The guard that has ended the processes of the run on its node, and why; "" where none has."""
+        said = [*self.state.warnings, *self.events]
+        acts = [GuardEnd(each.host, each.why) for each in said if isinstance(each, GuardActed)]
+        if self.guards is not None:
+            acts += read_guard_ends(self.run_dir)
+        return f"the guard on {acts[0].host}: {acts[0].why}" if acts else ""
 
     def others(self, stage: str) -> tuple[list[str], list[str]]:
         """(alive, dying) of the stages from which a stage reads, as the kernel knows them now."""
@@ -602,7 +664,8 @@ class RunLoop:
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict, whatever happens to the tidying."""
-        reasons = [verdict.reason]
+        killed = self.kill_left()
+        reasons = [verdict.reason, *(event.text for event in killed)]
         if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
         self.has_freed_nodes = self.free_nodes()
@@ -621,7 +684,7 @@ class RunLoop:
         except Exception as error:
             reasons.append(f"files that are not needed any more may be left in the run directory: {error}")
         now = self.clock.now()
-        self.events = [event for event in self.events if isinstance(event, RecordsLost)]
+        self.events = [*(event for event in self.events if isinstance(event, RecordsLost)), *killed]
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)

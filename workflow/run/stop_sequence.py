@@ -37,7 +37,7 @@ SCHEDULER_S = 8.0
 # other nodes, and SIGKILL so much later.
 LOST_S = 3.0
 # What has ended one stage may be about to end the whole job: it leaves seconds.
-ENDS_JOB = ("cancelled", "preempted", "time_limit")
+ENDS_JOB = ("cancelled", "preempted", "requeued", "time_limit")
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
 # For the scheduler's answer about the job: it is asked once.
@@ -80,6 +80,8 @@ def ladder(state: RunState) -> list[Rung]:
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
     if state.cause == "end_of_allocation" and state.ends_at is not None:
         return _before_end(begin, state.ends_at - submission_s(state.plan, state.ends_at - begin))
+    if not is_hurried(state):  # what waits for the same file system may still write
+        begin += state.paused_s(begin)
     if state.unaffected:
         told = [state.plan.stage(name) for name in state.unaffected]
         apart = [rung._replace(stages="unaffected") for rung in _tell_first(begin, stop_s, told)]

@@ -16,6 +16,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.home import set_home
+from workflow.interrupts import own_signals
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
@@ -43,6 +45,7 @@ def supervise(
     does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
     directory cannot be used. A plan that does not fit the allocation fails before any stage starts.
     """
+    set_home()
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     found = find_allocation() if allocation is None else allocation
@@ -88,6 +91,7 @@ def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, n
 
 def main(arguments: list[str]) -> int:
     """Supervise the run in the directory given; the exit code is the run's."""
+    own_signals()
     if len(arguments) != 1:
         usage = "usage: python -m workflow.run.supervisor RUN_DIR"
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))

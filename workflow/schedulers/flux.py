@@ -22,6 +22,7 @@ from workflow.schedulers.scheduler import (
     Scheduler,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     end_of_job,
     fields_of,
 )
@@ -33,7 +34,7 @@ _PHASES: dict[str, Phase] = {
     **dict.fromkeys(("RUN", "CLEANUP"), "running"),
     **dict.fromkeys(("COMPLETED", "FAILED", "CANCELED", "TIMEOUT", "INACTIVE"), "ended"),
 }
-_QUEUE = ["flux", "jobs", "-a", "--no-header", "--format={id.f58}|{status}|{returncode}|{exception.note}"]
+_QUEUE = ["flux", "jobs", "-a", "--no-header", "--format={id.f58}|{status}|{returncode}|{exception.note}|{urgency}"]
 
 
 def flux_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Allocation:
@@ -99,12 +100,13 @@ def flux_directives(order: JobOrder) -> Iterator[str]:
 
 
 def read_flux_jobs(text: str) -> list[JobWord]:
-    """What `flux jobs` has printed: `ƒ2oLkTLb|FAILED|127|`."""
+    """What `flux jobs` has printed: `ƒ2oLkTLb|FAILED|127||16`."""
     found = []
     for line in text.splitlines():
-        if not (fields := fields_of(line, 4)):
+        if not (fields := fields_of(line, 5)):
             continue
-        job, state, code, reason = fields
+        job, state, code, reason, urgency = fields
+        reason = reason or ("held" if urgency == "0" else "")
         exit_code = int(code) if code.lstrip("-").isdigit() else None
         found.append(JobWord(job, _PHASES.get(state, "unknown"), state, line.strip(), reason, exit_code))
     return found
@@ -121,18 +123,19 @@ SCHEDULER = Scheduler(
     command="flux",
     allocation=flux_allocation,
     # flux-batch(1): the id, in a line of its own; with `f` for `ƒ` where the locale has no such letter.
-    submit=SubmitCommand(("flux", "batch"), re.compile(r"^([ƒf][1-9A-HJ-NP-Za-km-z]+)$", re.MULTILINE)),
+    submit=SubmitCommand(("flux", "batch"), re.compile(r"^\s*([ƒf][1-9A-HJ-NP-Za-km-z]+)\s*$", re.MULTILINE)),
     mark="# flux:",
     directives=flux_directives,
     of_job=lambda job: [*_QUEUE, job],
     of_name=lambda name: [*_QUEUE, f"--name={name}"],
     read=read_flux_jobs,
     cancel=lambda job: ["flux", "cancel", job],
-    absent=("unknown job", "unknown id"),
+    absent=("unknown job", "unknown id", "job is inactive"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELED": "cancelled"},
     ending=("CLEANUP",),
     ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
+    never_starts=(WaitsForEver(re.compile("held"), "`flux job urgency {job} default`"),),
     nests=True,
     # Of the instance around the submission, which a job of another scheduler would take for its own.
     not_inherited=lambda _order: ("FLUX_URI", "FLUX_JOB_*", "FLUX_TASK_*", "FLUX_ENCLOSING_ID", "FLUX_KVS_NAMESPACE"),

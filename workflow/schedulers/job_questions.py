@@ -6,17 +6,18 @@ command runs in a session of its own, and where it gave no answer it is asked ag
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from workflow.launch.allocation import Source
-from workflow.schedulers.scheduler import JobWord, Query, QueryError, Scheduler, ask, same_job
+from workflow.schedulers.scheduler import JobWord, Query, QueryError, Scheduler, ask, word_of
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 # Slurm's commands block for 9 s when its controller is gone.
@@ -60,7 +61,7 @@ def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
     try:
         query(commands.cancel(job))
     except QueryError as error:
-        if not _says_absent(commands, error):
+        if not says_absent(commands, error):
             raise
 
 
@@ -68,12 +69,13 @@ def _answer_of(commands: Scheduler, command: Sequence[str], job: str | None, que
     try:
         words = commands.read(query(command))
     except QueryError as error:
-        return JobAnswer() if _says_absent(commands, error) else JobAnswer(error=str(error))
-    found = [word for word in words if job is None or same_job(job, word)]
-    return JobAnswer(dataclasses.replace(found[-1], t=time.time()) if found else None)
+        return JobAnswer() if says_absent(commands, error) else JobAnswer(error=str(error))
+    word = (words[-1] if words else None) if job is None else word_of(job, words)
+    return JobAnswer(None if word is None else dataclasses.replace(word, t=time.time()))
 
 
-def _says_absent(commands: Scheduler, error: QueryError) -> bool:
+def says_absent(commands: Scheduler, error: QueryError) -> bool:
+    """Whether a command has failed because there is no such job, or because it has ended."""
     return any(words in str(error) for words in commands.absent)
 
 
@@ -134,6 +136,27 @@ class OwnJobQuestion:
         self._answers.put(answer)
 
 
+class NodesQuestion:
+    """The question which of some nodes are down. Nobody waits for the answer: `down` is the newest one."""
+
+    def __init__(self, source: Source, query: Query = lambda command: ask(command, OWN_ANSWER_S)) -> None:
+        self.down: Mapping[str, str] = {}
+        self._down_nodes = scheduler_named(source).down_nodes if source in SCHEDULERS else None
+        self._query = query
+        self._thread: threading.Thread | None = None
+
+    def ask(self, hosts: Sequence[str]) -> None:
+        """Begin to ask, where the scheduler tells that and has answered before."""
+        if self._down_nodes is not None and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._ask, args=(hosts,), name="nodes", daemon=True)
+            self._thread.start()
+
+    def _ask(self, hosts: Sequence[str]) -> None:
+        assert self._down_nodes is not None
+        with contextlib.suppress(QueryError):
+            self.down = self._down_nodes(hosts, self._query)
+
+
 def own_job_command(source: Source, job: str) -> Sequence[str] | None:
     """What prints the state of a job, asked by the job itself; None for a source that has no jobs."""
     if source not in SCHEDULERS:
@@ -145,8 +168,8 @@ def own_job_command(source: Source, job: str) -> Sequence[str] | None:
 def to_own_state(source: Source, job: str, text: str) -> OwnJobState:
     """What the command has printed. A text that is not understood is the state itself."""
     scheduler = scheduler_named(source)
-    words = [word for word in (scheduler.read_own or scheduler.read)(text) if same_job(job, word)]
-    if not words:
+    word = word_of(job, (scheduler.read_own or scheduler.read)(text))
+    if word is None:
         said = " ".join(text.split())[:200]
         return OwnJobState(said or "unknown", said)
-    return OwnJobState(words[-1].text, words[-1].raw)
+    return OwnJobState(word.text, word.raw)

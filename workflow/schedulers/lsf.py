@@ -21,6 +21,7 @@ from workflow.schedulers.scheduler import (
     Scheduler,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     end_of_job,
     fields_of,
 )
@@ -46,12 +47,15 @@ _QUEUE = ["bjobs", "-a", "-noheader", "-o", "jobid stat exit_code exit_reason de
 _OF_A_JOB = (
     "LSB_JOBID", "LSB_BATCH_JID", "LSB_JOBINDEX*", "LSB_JOBNAME", "LSB_QUEUE", "LSB_HOSTS", "LSB_MCPU_HOSTS",
     "LSB_DJOB_*", "LSB_AFFINITY_HOSTFILE", "LSB_EFFECTIVE_RSRCREQ", "LSB_SUB_*", "LS_JOBPID", "LS_SUBCWD",
+    "BSUB_QUIET",  # not of a job: with it bsub does not say the id
 )  # fmt: skip
 
 
 def lsf_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Allocation:
     """The allocation of the job that this process is part of. Raises WfError when its hosts are not known."""
     job, notes = environ["LSB_JOBID"], list[str]()
+    if (index := environ.get("LSB_JOBINDEX", "0")) != "0":  # an element of an array
+        job += f"[{index}]"
     slots = _slots(environ)
     # Where jobs run on other nodes than their script (jsrun), its node comes first, with one slot.
     others = list(slots.values())[1:]
@@ -136,11 +140,12 @@ SCHEDULER = Scheduler(
     of_name=lambda name: [*_QUEUE, "-J", name],
     read=read_lsf_jobs,
     cancel=lambda job: ["bkill", job],
-    absent=("is not found", "No matching job found"),
+    absent=("is not found", "No matching job found", "has already finished"),
     phases=_PHASES,
     causes=_CAUSES,
     ending=(),
     ask=HowToAsk("`bsub -nnodes {0}`, or as your site documents", "`bsub -x`", "`bsub -gpu num={}`"),
     not_inherited=lambda _order: _OF_A_JOB,
+    never_starts=(WaitsForEver(re.compile("PSUSP"), "`bresume {job}`"),),
     launcher="jsrun",
 )

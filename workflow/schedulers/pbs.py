@@ -20,6 +20,7 @@ from workflow.schedulers.scheduler import (
     Scheduler,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     clock_seconds,
     end_of_job,
 )
@@ -63,7 +64,7 @@ def pbs_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -> 
 
 def _end_time(job: str, query: Query) -> float | None:
     """When it began, plus its walltime. None: it has no limit. Raises QueryError."""
-    said = qstat_attributes(query(["qstat", "-f", job]))
+    said = _attributes_of(job, query(["qstat", "-f", job]))
     began, limit = said.get("stime") or said.get("start_time", ""), said.get("Resource_List.walltime", "")
     if not limit:
         return None
@@ -84,6 +85,18 @@ def qstat_attributes(text: str) -> dict[str, str]:
             name = match[1]
             found[name] = match[2]
     return found
+
+
+def _attributes_of(job: str, text: str) -> dict[str, str]:
+    """Of the record of this job: there is one for each job that was named, or was taken for it."""
+    blocks = {block.split()[0]: block for block in text.split("Job Id:") if block.split()}
+    return qstat_attributes(
+        blocks.get(job) or next((blocks[name] for name in blocks if _short(name) == _short(job)), "")
+    )
+
+
+def _short(job: str) -> str:
+    return job.partition(".")[0]
 
 
 def pbs_directives(order: JobOrder) -> Iterator[str]:
@@ -126,7 +139,8 @@ SCHEDULER = Scheduler(
     title="PBS",
     command="pbsnodes",
     allocation=pbs_allocation,
-    submit=SubmitCommand(("qsub",)),
+    # The id with its server, which some sites leave out, in a line of its own.
+    submit=SubmitCommand(("qsub",), re.compile(r"^\s*(\d+(?:\[\])?(?:\.[A-Za-z][\w.-]*)?)\s*$", re.MULTILINE)),
     mark="#PBS",
     directives=pbs_directives,
     # -x: with those that have ended, as long as the server keeps its history.
@@ -134,11 +148,15 @@ SCHEDULER = Scheduler(
     of_name=lambda name: ["qselect", "-x", "-N", name],
     read=read_pbs_jobs,
     cancel=lambda job: ["qdel", job],
-    absent=("Unknown Job Id", "Unknown Job ID"),
+    absent=("Unknown Job Id", "Unknown Job ID", "Job has finished"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELLED": "cancelled"},  # as `_ENDS` says it
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
     psij_template="pbs.mustache",
+    never_starts=(
+        WaitsForEver(re.compile("Can Never Run")),
+        WaitsForEver(re.compile("^H\\b"), "`qrls {job}`"),
+    ),
     not_inherited=lambda _order: _OF_A_JOB,
 )

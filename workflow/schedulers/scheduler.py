@@ -5,7 +5,10 @@ Every command gets a deadline: a scheduler that is down may block for ever.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,27 +35,61 @@ def end_of_job(read: Callable[[], float | None], notes: list[str]) -> float | No
         return None
 
 
-def ask(command: Sequence[str], deadline_s: float = QUERY_DEADLINE_S) -> str:
-    """What the command prints. Raises QueryError when it is missing, fails, or takes too long.
+class Answer(NamedTuple):
+    """What a command has printed, and its exit code; None: it did not end in time."""
 
-    It runs in a session of its own: what ends the process group of the caller does not end the question.
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Why it has failed, in its words."""
+        return (self.err or self.out).strip() or "no message"
+
+
+def execute(command: Sequence[str], deadline_s: float, given: str = "", env: Mapping[str, str] | None = None) -> Answer:
+    """Run a command of a scheduler. Raises OSError when it cannot be executed.
+
+    It runs in a session of its own: what ends the process group of the caller does not end the question. One that is
+    late is killed with all that it has started; an interrupt leaves it alone.
     """
     import subprocess  # only where a command is asked
 
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+    )
+    try:
+        printed = process.communicate(given.encode(), deadline_s)
+        code: int | None = process.returncode
+    except subprocess.TimeoutExpired as late:
+        # A wrapper may have ended, and left a process that keeps its output open.
+        printed, code = (late.stdout or b"", late.stderr or b""), process.poll()
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    finally:
+        if process.returncode is None:
+            process.returncode = os.EX_OK  # it is nobody's child from now on
+        for file in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with contextlib.suppress(OSError):
+                file.close()
+    out, err = (text.decode(errors="replace") for text in printed)
+    return Answer(code, out, err)
+
+
+def ask(command: Sequence[str], deadline_s: float = QUERY_DEADLINE_S) -> str:
+    """What the command prints. Raises QueryError when it is missing, fails, or takes too long."""
     name = command[0]
     try:
-        answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=deadline_s,
-            start_new_session=True,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise QueryError(f"{name} gave no answer within {deadline_s:g} s") from None
+        answer = execute(command, deadline_s)
     except OSError as error:
         raise QueryError(f"{name}: {error.strerror}") from error
-    if answer.returncode:
-        said = (answer.stderr or answer.stdout).strip().splitlines()[:1] or ["no message"]
-        raise QueryError(f"{name} failed with exit code {answer.returncode}: {said[0]}")
-    return answer.stdout
+    if answer.code is None:
+        raise QueryError(f"{name} gave no answer within {deadline_s:g} s")
+    if answer.code:
+        raise QueryError(f"{name} failed with exit code {answer.code}: {answer.said.splitlines()[0]}")
+    return answer.out
 
 
 # unknown: a word that is not in our table. It means nothing; the next answer may be another one.
@@ -108,9 +145,28 @@ def clock_seconds(text: str) -> int:
     return seconds
 
 
-def same_job(job: str, word: JobWord) -> bool:
-    """Whether an answer is about this job. Parts of a job have numbers of their own: `12_3`, `12+0`, `12[1].server`."""
-    return job in (word.job, word.job.partition("_")[0].partition("+")[0], word.job.partition(".")[0])
+def without_cluster(job: str) -> str:
+    """`12` of `12;nautilus`: the id as the job itself and the commands of its cluster know it."""
+    return job.partition(";")[0]
+
+
+def word_of(job: str, words: Sequence[JobWord]) -> JobWord | None:
+    """What an answer says of this job; None where it says nothing.
+
+    An answer may have several records: of tasks of an array, parts of a heterogeneous job, steps. That of the job
+    itself counts. Without it those of its parts do, `12_3`, `12+0`, `12[1].server`: the job goes on while one does.
+    """
+    job = without_cluster(job)
+    own = [word for word in words if job == without_cluster(word.job)]
+    parts = [word for word in words if _is_part(job, without_cluster(word.job))]
+    order: tuple[Phase, ...] = ("running", "pending", "unknown", "ended")
+    return own[-1] if own else min(parts, key=lambda word: order.index(word.phase), default=None)
+
+
+def _is_part(job: str, said: str) -> bool:
+    """`said` may also be less than what was asked for: bjobs says 12 of `12[3]`; or name the server otherwise."""
+    wholes = (said.partition("_")[0].partition("+")[0], said.partition(".")[0])
+    return job in wholes or job.partition(".")[0] == wholes[1] or job.partition("[")[0] == said
 
 
 class AskedNodes(Protocol):
@@ -160,12 +216,36 @@ class JobOrder:
 
 @dataclass(frozen=True)
 class SubmitCommand:
-    """`accepted`: what it prints of a job that it has taken, with the job's id; None: PSI/J reads that. `by_input`: it
-    reads the script from its standard input."""
+    """`accepted`: the line that it prints of a job that it has taken: the job's id, and in a second group its cluster
+    where there are several. `by_input`: it reads the script from its standard input."""
 
     words: tuple[str, ...]
-    accepted: re.Pattern[str] | None = None
+    accepted: re.Pattern[str]
     by_input: bool = False
+
+    @property
+    def name(self) -> str:
+        """The command without its options: `flux batch`."""
+        return " ".join(word for word in self.words if not word.startswith("-"))
+
+    def job_in(self, *printed: str) -> str:
+        """The id of the job, `12` or `12;CLUSTER`, in the first of these texts that names one; empty where none does,
+        or one names several: sites print notes before and after that line."""
+        for text in printed:
+            found = {match[1]: ";".join(filter(None, match.groups())) for match in self.accepted.finditer(text)}
+            if found:
+                return found.popitem()[1] if len(found) == 1 else ""
+        return ""
+
+
+class WaitsForEver(NamedTuple):
+    """A state with its reason, `PENDING (JobHeldUser)`, that does not pass when other jobs end.
+
+    `way`: what to do, with `{job}` for the id; empty where the job has to ask for less, or for other nodes.
+    """
+
+    words: re.Pattern[str]
+    way: str = ""
 
 
 class HowToAsk(NamedTuple):
@@ -226,7 +306,7 @@ class Scheduler:
     of_name: Callable[[str], Command]
     read: Callable[[str], list[JobWord]]
     cancel: Callable[[str], Command]
-    absent: tuple[str, ...]  # words of an error that says that there is no such job
+    absent: tuple[str, ...]  # words of an error that says that there is no such job, or that it has ended
     phases: Mapping[str, Phase]
     causes: Mapping[str, SchedulerCause]  # words of a state, in capital letters → what has ended the job
     ending: tuple[str, ...]  # words of the state of a job whose processes are being ended
@@ -245,9 +325,11 @@ class Scheduler:
     own_job: Callable[[str], Command] | None = None
     read_own: Callable[[str], list[JobWord]] | None = None
     cancelled_state: str = ""  # of a job that somebody has ended, while its script runs; without a reason
-    never_starts: tuple[str, ...] = ()  # words of a reason for which a job may wait for ever
+    never_starts: tuple[WaitsForEver, ...] = ()  # of a job that is pending; the first that fits counts
     # Nodes that are up, used or not, of a queue (None: the default one). A job that asks for more waits for ever.
     nodes_up: Callable[[str | None, Query], int | None] | None = None
+    # Which of these nodes it has lost, and its word for that. Raises QueryError.
+    down_nodes: Callable[[Sequence[str], Query], dict[str, str]] | None = None
     facts: Callable[[Mapping[str, str], Query], SchedulerFacts] | None = None  # of its queues, and of this node
     launcher: str = ""  # that comes with it
     cluster_variable: str = ""  # environment variable that names the machine

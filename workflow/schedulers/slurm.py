@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -26,13 +26,17 @@ from workflow.schedulers.scheduler import (
     SchedulerFacts,
     SubmitCommand,
     ThisNode,
+    WaitsForEver,
     clock_seconds,
     end_of_job,
     phase_of,
+    without_cluster,
 )
 
 _REPEATED = re.compile(r"^(\d+)(?:\(x(\d+)\))?$")
 _END = re.compile(r"\bEndTime=(\S+)")
+# `scontrol show job` has a record for each task of an array, and each part of a heterogeneous job. Not ArrayJobId.
+_RECORD = re.compile(r"(?=\bJobId=\d)")
 _MIB = 2**20  # Slurm's memory is in units of 2^20 bytes
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # Of what the script of a job has printed.
@@ -72,6 +76,7 @@ _CAUSES: dict[str, SchedulerCause] = {
     "OUTOFMEMORY": "out_of_memory",
     "OUT_OF_MEMORY": "out_of_memory",
     "PREEMPTED": "preempted",
+    "REQUEUED": "requeued",
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
@@ -91,8 +96,33 @@ _ALWAYS_SAID = (
     "SBATCH_JOB_NAME", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE", "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_NO_KILL",
     "SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_ARRAY_INX", "SBATCH_WAIT",
 )  # fmt: skip
-_QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
-_HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode"]
+# What slurmstepd says after `CANCELLED AT … DUE TO`.
+_DUE_TO = {
+    "TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL", "JOB REQUEUE": "REQUEUED",
+}  # fmt: skip
+# With and without `--parsable`, which a site's wrapper may drop; the cluster where there are several.
+_ACCEPTED = re.compile(
+    r"^\s*(?:sbatch: )?(?:Submitted batch job )?(\d+)(?:(?:;| on cluster )([\w.-]+))?\s*$", re.MULTILINE
+)
+# Before the jobs of a cluster, where it was named.
+_CLUSTER = re.compile(r"^CLUSTER: (\S+)$")
+_QUEUE = ["squeue", "--noheader", "--states=all", "--format=%A|%T|%r"]  # %A: each task of an array has a number
+_HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobIDRaw,State,ExitCode"]
+# squeue(1), JOB REASON CODES and states: what does not pass when other jobs end, by classes. Minutes of a budget are
+# spent; those of jobs that run (RunMinutes) pass.
+_NEVER_STARTS = (
+    WaitsForEver(re.compile("JobHeldAdmin"), "an administrator holds it: ask them"),
+    WaitsForEver(re.compile("(?i)held|_hold|hold,|SPECIAL_EXIT|ReservationDeleted"), "`scontrol release {job}`"),
+    WaitsForEver(re.compile("DependencyNeverSatisfied"), "what it depends on has ended otherwise: `scancel {job}`"),
+    WaitsForEver(re.compile("(?<!Run)Minutes(?!PerJob)"), "the project has no time left: ask for more, or another one"),
+    WaitsForEver(re.compile("Invalid|NotAllowed|NotFound"), "see `sacctmgr show associations user=$USER`"),
+    WaitsForEver(
+        re.compile(
+            "PerJob|NotSatisfied|QOSMin|Never|BadConstraints|Deadline|are DOWN|ReqNodeNotAvail"
+            "|Partition(NodeLimit|TimeLimit|Down|Inactive|Config)|MaxMemPerLimit"
+        )
+    ),
+)
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
 _NOT_UP = (
     "down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "blocked", "future", "unk", "unknown",
@@ -196,7 +226,7 @@ def _end_time(environ: Mapping[str, str], job: str, query: Query) -> float | Non
     if (text := environ.get("SLURM_JOB_END_TIME", "")).isdigit():
         return float(text)
     said = query(["scontrol", "show", "job", job])
-    match = _END.search(said)
+    match = _END.search(next((each for each in _RECORD.split(said) if re.match(rf"JobId={job}\b", each)), ""))
     if match is not None and match[1] in ("Unknown", "NONE", "None"):
         return None
     try:
@@ -253,8 +283,9 @@ def slurm_partition(allocation: AskedNodes) -> str | None:
 
 def read_slurm_jobs(text: str) -> list[JobWord]:
     """What squeue or sacct has printed: `12|PENDING|Priority`, `12|FAILED|2:0`. Other lines are left out."""
-    found = []
+    found, cluster = list[JobWord](), ""
     for line in text.splitlines():
+        cluster = f";{match[1]}" if (match := _CLUSTER.match(line)) else cluster
         fields = [field.strip() for field in line.split("|", 2)]
         if len(fields) < 3 or not fields[0][:1].isdigit():
             continue
@@ -262,22 +293,32 @@ def read_slurm_jobs(text: str) -> list[JobWord]:
         code, _, number = last.partition(":")
         exit_code = int(code) if code.isdigit() and number.isdigit() else None
         reason = "" if exit_code is not None or last == "None" else last
-        found.append(JobWord(job, phase_of(state, _PHASES), state, line.strip(), reason, exit_code))
+        found.append(JobWord(job + cluster, phase_of(state, _PHASES), state, line.strip(), reason, exit_code))
     return found
+
+
+def _of_cluster(job: str) -> list[str]:
+    """The option that names the cluster of `12;nautilus`: the commands ask that of this machine otherwise."""
+    cluster = job.partition(";")[2]
+    return [f"--clusters={cluster}"] if cluster else []
 
 
 def read_own_job(text: str) -> list[JobWord]:
     """`JobState=CANCELLED Reason=None`. While Slurm still ends the job, its state is COMPLETING: why, is in the file of
     the script's errors only, as slurmstepd's last line there."""
+    return [word for record in _RECORD.split(text) for word in _read_record(record)]
+
+
+def _read_record(text: str) -> Iterator[JobWord]:
     found = dict(re.findall(r"\b(JobId|JobState|Reason)=(\S+)", text))
     if "JobState" not in found:
-        return []
+        return
     reason = found.get("Reason", "None")
     state = found["JobState"] + (f", {reason}" if reason != "None" else "")
     raw = f"JobState={found['JobState']} Reason={reason}"
     if state == "COMPLETING" and (end := _slurmstepd_line(text)):
         state, raw = f"{state}, {_due_to(end)}", f"{raw}, {end}"
-    return [JobWord(found.get("JobId", ""), phase_of(state, _PHASES), state, raw)]
+    yield JobWord(found.get("JobId", ""), phase_of(state, _PHASES), state, raw)
 
 
 def _slurmstepd_line(text: str) -> str:
@@ -300,7 +341,7 @@ def _due_to(line: str) -> str:
     due = re.search(r"DUE TO ([A-Z ]+)", line)
     if due is None:
         return "CANCELLED"
-    return {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}.get(due[1].strip(), "")
+    return _DUE_TO.get(due[1].strip(), "")
 
 
 def nodes_up(partition: str | None, query: Query) -> int | None:
@@ -314,6 +355,13 @@ def nodes_up(partition: str | None, query: Query) -> int | None:
             is_up = state.rstrip(_MARKS) not in _NOT_UP and _NO_ANSWER not in state
             found[name] += int(count) if is_up else 0
     return max(found.values(), default=None)
+
+
+def down_nodes(hosts: Sequence[str], query: Query) -> dict[str, str]:
+    """From lines like `n3|down*`. A node that only does not answer yet, `allocated*`, is not down."""
+    said = query(["sinfo", "--noheader", "--Node", "--format=%N|%T", f"--nodes={','.join(hosts)}"])
+    states = dict(line.strip().split("|") for line in said.splitlines() if line.count("|") == 1)
+    return {host: state for host, state in states.items() if state.rstrip(_MARKS) == "down" and host in hosts}
 
 
 def slurm_facts(environ: Mapping[str, str], query: Query) -> SchedulerFacts:
@@ -361,14 +409,14 @@ SCHEDULER = Scheduler(
     title="Slurm",
     command="sinfo",
     allocation=slurm_allocation,
-    submit=SubmitCommand(("sbatch",)),
+    submit=SubmitCommand(("sbatch", "--parsable"), _ACCEPTED),
     mark="#SBATCH",
     directives=slurm_directives,
-    of_job=lambda job: [*_QUEUE, f"--jobs={job}"],
+    of_job=lambda job: [*_QUEUE, *_of_cluster(job), f"--jobs={without_cluster(job)}"],
     of_name=lambda name: [*_QUEUE, "--me", f"--name={name}"],
     read=read_slurm_jobs,
-    cancel=lambda job: ["scancel", job],
-    absent=("Invalid job id specified",),
+    cancel=lambda job: ["scancel", *_of_cluster(job), without_cluster(job)],
+    absent=("Invalid job id specified", "already completing or completed"),
     phases=_PHASES,
     causes=_CAUSES,
     ending=("COMPLETING",),
@@ -380,16 +428,13 @@ SCHEDULER = Scheduler(
     psij_template="slurm.mustache",
     not_inherited=slurm_not_inherited,
     queue=slurm_partition,
-    history=lambda job: [*_HISTORY, f"--jobs={job}"],
+    history=lambda job: [*_HISTORY, *_of_cluster(job), f"--jobs={without_cluster(job)}"],
     own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],
     read_own=read_own_job,
     cancelled_state="COMPLETING",
-    # squeue(1), JOB REASON CODES: what does not pass when other jobs end.
-    never_starts=(
-        "are DOWN", "ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown",
-        "PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
-    ),
+    never_starts=_NEVER_STARTS,
     nodes_up=nodes_up,
+    down_nodes=down_nodes,
     facts=slurm_facts,
     launcher="srun",
     cluster_variable="SLURM_CLUSTER_NAME",

@@ -118,15 +118,16 @@ _OWN_SEARCH = (b"sys.path", b"addsitedir", b"meta_path", b"path_hooks", b"pyximp
 PYTHON_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE")
 # Prints the names of its arguments that cannot be found, as JSON.
 _PROBE = """
-import json, sys
+import sys
+if sys.path[:1] == ['']:
+    del sys.path[0]
+import json
 from importlib.util import find_spec
 def lacks(name):
     try:
         return find_spec(name) is None
     except (ImportError, ValueError):
         return name not in sys.modules
-if sys.path[:1] == ['']:
-    del sys.path[0]
 print(json.dumps([name for name in sys.argv[1:] if lacks(name)]))
 """
 

@@ -15,9 +15,11 @@ from workflow.spec.component_files import component_dir
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
+from workflow.spec.models.stage_policies import EDITABLE
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay, profile_path
 from workflow.spec.pipeline_parameters import unused_parameters
+from workflow.spec.user_paths import is_file
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
 
@@ -108,6 +110,7 @@ def load_pipeline(
     texts = [text for files in templates.values() for text in files.values()]
     # What an overlay has replaced may have used one.
     warnings += unused_parameters(root, (root, overlaid.root), texts)
+    warnings += _unread_configs(checked.spec, checked.origins, base)
     if checked.members:
         from workflow.spec.ensembles import unused_values  # few pipelines pay for it
 
@@ -165,6 +168,23 @@ def _texts(stage: StageSpec, base: Path) -> dict[str, str]:
             hint = "check its permissions"
             raise SpecError([Problem(file, 0, 0, "", f"cannot be read: {error.strerror}", hint)]) from None
     return texts
+
+
+def _unread_configs(spec: PipelineSpec, origins: Origins, base: Path) -> list[Problem]:
+    """The configs of ADIOS2 beside the pipeline file in whose place wf writes one."""
+    found = []
+    for name, stage in spec.stages.items():
+        for side, ports in (("writes", stage.writes), ("reads", stage.reads)):
+            for port, each in ports.items():
+                config = each.config
+                if config is None or each.spoken not in EDITABLE or config in stage.files:
+                    continue
+                if is_file(base / config):
+                    text = f"the {config} beside the pipeline file is not read: wf writes one for {name}"
+                    hint = f"`files: {{{config}: {config}}}` keeps what is in it, and changes the engines of these IOs"
+                    key = f"stages.{name}.{side}.{port}.config"
+                    found.append(Problem(*origins.place(key), key, text, hint, level="note"))
+    return found
 
 
 def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Library) -> list[Problem]:

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from workflow.errors import WfError
+from workflow.home import set_home
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file
 from workflow.spec.yaml_tree.node import Node
@@ -79,9 +80,8 @@ def config_dirs(kind: str) -> list[Path]:
     for folder in named:
         if not exists(folder):
             raise WfError(f"WF_CONFIGS={folder}: there is no such folder", "create it, or unset the variable")
-    home = os.environ.get("HOME", "")
-    users = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
-    return [folder / kind for folder in (*named, *([Path(users, "wf")] if users else []), SHIPPED / "configs")]
+    users = os.environ.get("XDG_CONFIG_HOME") or f"{set_home()}/.config"
+    return [folder / kind for folder in (*named, Path(users, "wf"), SHIPPED / "configs")]
 
 
 def is_path(name: str) -> bool:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, SchemaError
 
+from workflow.engines import BP_SUFFIXES, CONTACT_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import Problem
 from workflow.redaction import shown_line
 from workflow.spec.placeholder_syntax import PLACEHOLDER
@@ -33,6 +34,7 @@ _LIMITS = {
     "greater_than_equal": ("at least", "ge"), "greater_than": ("more than", "gt"),
     "less_than_equal": ("at most", "le"), "less_than": ("less than", "lt"),
 }  # fmt: skip
+_DATA_SUFFIXES = (*BP_SUFFIXES, *HDF5_SUFFIXES, *CONTACT_SUFFIXES)
 _NAME_HOLDS = "letters, digits, `_` and `-`, 63 at most"
 _SCALAR = "text, a number, true or false"
 
@@ -340,7 +342,12 @@ def _only_choice(model: Model, path: KeyPath) -> str:
 
 def _name_like(text: str) -> str:
     """An example of a name: like `text`, unless that may hold a secret."""
-    return f"for example `{to_name(text) if shown_line(text) == text else 'my-name'}`"
+    if shown_line(text) != text:
+        return "for example `my-name`"
+    of_file = (
+        f"; a program that opens `{text}` gets `path: {text}` in its port" if text.endswith(_DATA_SUFFIXES) else ""
+    )
+    return f"for example `{to_name(text)}`{of_file}"
 
 
 def to_name(text: str) -> str:

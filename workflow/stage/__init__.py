@@ -26,6 +26,7 @@ from workflow.stage.api.reservoir import Reservoir
 from workflow.stage.api.state import State, once
 from workflow.stage.api.steered_values import steer, steered
 from workflow.stage.api.step import Piece, Step
+from workflow.stage.api.step_copy import StepCopy
 from workflow.stage.api.stopping import stop_requested
 from workflow.stage.api.window import Window
 from workflow.stage.api.writer import Writer
@@ -46,7 +47,7 @@ from workflow.stage.variables import Array, Info
 
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Members", "Piece", "RanksDiffer", "Reader", "Reservoir",
-    "RunStopped", "Shape", "StageError", "State", "Step", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps",
+    "RunStopped", "Shape", "StageError", "State", "Step", "StepCopy", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps",
     "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "note", "once",
     "open_members", "open_reader", "open_writer", "open_writers", "rank", "size", "steer", "steered", "stop_requested",
 ]  # fmt: skip

@@ -207,6 +207,10 @@ class Hdf5WriteEngine:
         """See `WriteEngine`."""
         self.put(block)
 
+    def put_local(self, name: str, blocks: Sequence[BlockData]) -> None:
+        """See `WriteEngine`. `holds_local_blocks` says that HDF5 has none."""
+        raise NotImplementedError
+
     def end(self) -> None:
         """See `WriteEngine`. Raises StageError for an attribute that HDF5 cannot hold."""
         for name, value in self._attributes.items():

@@ -76,6 +76,10 @@ class SscWriteEngine:
         if block.values.size or not volume(block.shape):
             self.put(block)
 
+    def put_local(self, name: str, blocks: Sequence[BlockData]) -> None:
+        """See `WriteEngine`. `holds_local_blocks` says that SSC has none."""
+        raise NotImplementedError
+
     def end(self) -> None:
         """See `WriteEngine`. Waits until the readers are done with the step before."""
         for connection in self._connections:

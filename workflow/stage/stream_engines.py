@@ -81,6 +81,9 @@ class WriteEngine(Protocol):
     def put_share(self, block: BlockData) -> None:
         """Write this rank's block of an array that all ranks write. Collective where one rank writes for all."""
 
+    def put_local(self, name: str, blocks: Sequence[BlockData]) -> None:
+        """Write this rank's blocks of an array without a global shape. Collective where one rank writes for all."""
+
     def end(self) -> None:
         """End the step and send it, or write it to the file. Collective."""
 

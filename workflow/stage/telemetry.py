@@ -19,6 +19,7 @@ from typing import Any
 
 from workflow.formats.json_lines import LineWriter
 from workflow.formats.metrics_lines import FULL_STEPS, METRICS_VERSION, PROGRESS_FILE, VERSION_KEY, interval_s
+from workflow.formats.run_clock import keep_time_of, steady_time
 from workflow.formats.sides import EndOfStream, Side
 from workflow.stage import settings
 from workflow.stage.ranks import rank
@@ -124,7 +125,7 @@ class Metrics:
     def write(self, kind: str, **fields: Any) -> None:
         """Append one line. Does nothing without a run, or on other ranks than 0."""
         if self._lines is not None:
-            self._lines.append(json.dumps({"kind": kind, "t": round(time.time(), 6), **fields}) + "\n")
+            self._lines.append(json.dumps({"kind": kind, "t": round(steady_time(), 6), **fields}) + "\n")
 
     def error(self, stream: str, error: Exception) -> None:
         """The line of an error on a stream."""
@@ -145,21 +146,21 @@ class Metrics:
         end.unknown.clear()
         self.write("opening", stream=stream, side=side)
         end.waits = waits and _is_only_thread()
-        self._put_totals(end, time.time())
+        self._put_totals(end, steady_time())
 
     def blocks(self, stream: str, side: Side) -> None:
         """A call begins that may last until the other end acts."""
         if self._lines is not None and _is_only_thread():
             end = self._end(stream, side)
             end.waits = True
-            self._put_totals(end, time.time())
+            self._put_totals(end, steady_time())
 
     def returns(self, stream: str, side: Side) -> None:
         """Such a call has ended. After one that wrote a step `step` is enough: the step shows it."""
         end = self._ends.get((stream, side))
         if end is not None and end.waits:
             end.waits = False
-            self._put_totals(end, time.time())
+            self._put_totals(end, steady_time())
 
     def step(
         self, stream: str, side: Side, nbytes: int | None, wait_s: float, io_s: float, device_s: float = 0.0
@@ -169,7 +170,7 @@ class Metrics:
         if self._lines is None:
             self._end(stream, side).total.add(nbytes, wait_s, io_s, compute_s, device_s)
             return
-        end, t = self._end(stream, side), time.time()
+        end, t = self._end(stream, side), steady_time()
         end.waits = False
         end.total.add(nbytes, wait_s, io_s, compute_s, device_s)
         if end.lines < FULL_STEPS:
@@ -208,7 +209,7 @@ class Metrics:
         `ranks`: from `rank_times`."""
         if self._lines is None:
             return
-        end, t = self._end(stream, side), time.time()
+        end, t = self._end(stream, side), steady_time()
         end.waits = False
         self._flush(end, t)
         known: dict[str, Any] = {}
@@ -254,7 +255,7 @@ class Metrics:
 
     def _flush_all(self) -> None:
         for end in self._ends.values():
-            self._flush(end, time.time())
+            self._flush(end, steady_time())
 
     def _put_totals(self, end: EndRecord, t: float) -> None:
         """Rewrite the line of totals, in place: on a full disk that needs no space."""
@@ -292,7 +293,7 @@ def _sums_by_line(nbytes: Sequence[int], steps: Sequence[int]) -> list[int]:
 
 
 def _to_note(dropped: int) -> str:
-    return json.dumps({"kind": "lost", "t": round(time.time(), 6), "lines": dropped}) + "\n"
+    return json.dumps({"kind": "lost", "t": round(steady_time(), 6), "lines": dropped}) + "\n"
 
 
 _metrics: Metrics | None = None
@@ -302,5 +303,7 @@ def process_metrics() -> Metrics:
     """The metrics of this process."""
     global _metrics
     if _metrics is None:
+        if rank() == 0 and settings.current().run_dir:
+            keep_time_of(settings.current().run_dir)
         _metrics = Metrics(settings.current().metrics if rank() == 0 else None)
     return _metrics

@@ -7,7 +7,7 @@ What a variable is called for people, and its unit, come from the attributes of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Block, Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.physical_units import TIME, unit_text
+from workflow.stage.settings import is_misspelt
 from workflow.stage.stage_errors import ContractError, StageError
 
 Array = NDArray[Any]
@@ -43,10 +44,14 @@ _LARGE = 1 << 20
 
 
 class Info(NamedTuple):
-    """Type and global shape of a variable in one step: NumPy's name of the type (or `string`); () for a scalar."""
+    """Type and global shape of a variable in one step: NumPy's name of the type (or `string`); () for a scalar.
+
+    `local`: it is an array in local blocks, which has no global shape: `shape` is (), and `step.share` reads its blocks.
+    """
 
     type: str
     shape: Shape
+    local: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -73,7 +78,8 @@ class BlockData(NamedTuple):
     """One block to write, with its values: a box of a global array; or a scalar or a string, whose `shape` is ().
 
     `type` is NumPy's name of the type, or `string`. `shape`: of the global array. `start`: where the block begins in
-    it. `lent`: the values do not change before the step ends, so they need not be copied.
+    it. `lent`: the values do not change before the step ends, so they need not be copied. `local`: a block of an array
+    without a global shape; `shape` and `start` are ().
     """
 
     name: str
@@ -82,6 +88,23 @@ class BlockData(NamedTuple):
     shape: Shape
     start: Shape
     lent: bool = False
+    local: bool = False
+
+    @property
+    def form(self) -> Form:
+        """What must stay the same in all steps of a stream."""
+        return Form(self.type, self.values.ndim if self.local else len(self.shape), self.local)
+
+
+class Form(NamedTuple):
+    """What of a variable stays the same in all steps: type, number of dimensions, and whether it is in local blocks."""
+
+    type: str
+    dimensions: int
+    local: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.type} with {self.dimensions} dimensions{' in local blocks' if self.local else ''}"
 
 
 class BlockTable(NamedTuple):
@@ -114,20 +137,20 @@ def to_array(name: str, value: Any) -> tuple[Array, str]:
     return (array if array.flags.writeable or kind == "string" else array.copy()), kind
 
 
-def check_unchanged(name: str, was: tuple[str, int], now: tuple[str, int]) -> None:
-    """Raise StageError when a variable changes its type or its number of dimensions."""
+def check_unchanged(name: str, was: Form, now: Form) -> None:
+    """Raise StageError when a variable changes what must stay the same."""
     if now != was:
-        text = f"variable {name} was {was[0]} with {was[1]} dimensions; it cannot become {now[0]} with {now[1]}"
-        raise StageError(f"{text} in the same stream")
+        raise StageError(f"variable {name} was {was}; it cannot become {now} in the same stream")
 
 
-def fresh_array(shape: Shape, kind: str) -> Array:
-    """An uninitialised array to read into; one of 1 MiB or more begins at a multiple of 64 bytes."""
+def fresh_array(shape: Shape, kind: str, make: Callable[..., Array] = np.empty) -> Array:
+    """An uninitialised array to read into, or by `np.zeros` one of zeros; one of 1 MiB or more begins at a multiple of
+    64 bytes."""
     dtype = np.dtype(kind)
     nbytes = volume(shape) * dtype.itemsize
     if nbytes < _LARGE:
-        return np.empty(shape, dtype)
-    room = np.empty(nbytes + ALIGNED, np.uint8)
+        return make(shape, dtype)
+    room = make(nbytes + ALIGNED, np.uint8)
     first = -int(room.__array_interface__["data"][0]) % ALIGNED
     return room[first : first + nbytes].view(dtype).reshape(shape)
 
@@ -153,23 +176,53 @@ def selection(name: str, shape: Shape, start: Any, count: Any) -> Selection:
     return Selection(name, first, lengths)
 
 
+_ANYTHING: Mapping[str, Any] = {}
 FAMILIES = {"float": (np.floating,), "int": (np.integer,), "number": (np.floating, np.integer)}
 
 
-def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> None:
+def check_contract(
+    end: StreamEnd,
+    stage: str,
+    found: Mapping[str, Info],
+    wanted: Collection[str] = (),
+    may_lack: Collection[str] = (),
+) -> None:
     """Raise ContractError, listing every difference, unless `found` has all variables of the end's contract.
 
     Additional variables are allowed. A dimension given by a name may have any size, but the same size wherever that
-    name is used.
+    name is used. `wanted`: further variables; `may_lack`: those that may be missing.
     """
     sizes: dict[str, tuple[int, str]] = {}
-    wrong = [line for name, declared in end.variables.items() for line in _differences(name, declared, found, sizes)]
+    contract = {**dict.fromkeys(sorted(wanted), _ANYTHING), **end.variables}
+    wrong = [
+        line
+        for name, declared in contract.items()
+        if name in found or name not in may_lack
+        for line in _differences(name, declared, found, sizes)
+    ]
     if wrong:
         who = f"stage {stage}" if stage else "this program"
         needs = f"does not contain what {who} needs"
         what = needs if end.side == "read" else f"of {who} does not contain what is declared for it"
         lines = f" {wrong[0]}" if len(wrong) == 1 else "".join(f"\n  {line}" for line in wrong)
         raise ContractError(f"stream {end.stream} {what}:{lines}")
+
+
+def is_typo(name: str, names: Iterable[str]) -> bool:
+    """Whether `name` is probably a misspelling of one of these: of a path, in one of its parts.
+
+    >>> is_typo("/data/e/x", ["/data/i/x"]), is_typo("temprature", ["temperature"]), is_typo("V", ["U"])
+    (False, True, False)
+    """
+    own = name.split("/")
+    for each in names:
+        parts = each.split("/")
+        if name == each.strip("/") or each == name.strip("/"):
+            return True
+        apart = [pair for pair in zip(own, parts, strict=False) if pair[0] != pair[1]]
+        if len(own) == len(parts) and len(apart) == 1 and is_misspelt(apart[0][0], [apart[0][1]]):
+            return True
+    return False
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -191,12 +244,17 @@ def _differences(
         return [] if declared.get("optional") else [f"variable {name} is missing{near(name, found)}"]
     wrong = []
     kind, shape = declared.get("type"), declared.get("shape")
+    if info.local and shape is not None:
+        wrong.append(f"variable {name} is an array in local blocks, without a global shape")
+        shape = None
     if kind is not None and not _is_of(info.type, kind):
         wrong.append(f"variable {name}: expected type {kind}, found {info.type}")
     if shape is not None:
         expected, problem = f"[{', '.join(map(str, shape))}]", ""
         if len(shape) != len(info.shape):
             problem = f"{len(info.shape)} dimensions instead of {len(shape)}"
+        elif _fits(info.shape, shape[::-1]) and not _fits(info.shape, shape):
+            problem = f"reversed: {_REVERSED}"
         for length, wanted in zip(info.shape, shape, strict=False):
             if isinstance(wanted, int):
                 problem = problem or ("" if length == wanted else f"{length} is not {wanted}")
@@ -206,6 +264,15 @@ def _differences(
         if problem:
             wrong.append(f"variable {name}: expected shape {expected}, found {list(info.shape)} ({problem})")
     return wrong
+
+
+_REVERSED = "Fortran programs declare their dimensions in ADIOS2's order, the last one first"
+
+
+def _fits(shape: Shape, wanted: Iterable[int | str]) -> bool:
+    """Whether all fixed lengths are those of the shape, and there are some."""
+    pairs = [(length, each) for length, each in zip(shape, wanted, strict=True) if isinstance(each, int)]
+    return bool(pairs) and all(length == each for length, each in pairs)
 
 
 def _is_of(kind: str, declared: str) -> bool:

@@ -49,7 +49,7 @@ def look_for_job(run_dir: Path, job: JobRecord) -> NamedJob:
         if answer.error:
             text = f"it is not known whether {job.scheduler} has a job named {job.name}: {answer.error}"
             return NamedJob(job, text, False)
-    return NamedJob(job, no_job_text(job), True)
+    return NamedJob(job, no_job_text(job), not job.accepted)
 
 
 def end_job(run_dir: Path, job: JobRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The job of a run as it is ordered, and jobs by scripts of wf's own, submitted by the scheduler's command.
+"""The job of a run as it is ordered, scripts of wf's own, and the scheduler's command that takes a script.
 
 PSI/J carries neither LSF nor Flux: its bsub does not read the directives of the script, and its executor for Flux needs
 Flux's Python modules, and passes on little more than the number of nodes and the time
@@ -10,24 +10,20 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.control.detached import OUTPUT_FILE
-from workflow.schedulers.scheduler import JobOrder, SubmitCommand
+from workflow.schedulers.scheduler import JobOrder, execute
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.site_model import Site
 
 
 class SubmissionRefusedError(Exception):
     """The submit command has failed; the text is what it printed. It may have been accepted all the same."""
-
-
-class NotSubmittedError(RunError):
-    """The submit command was not executed: no job of that name exists."""
 
 
 NAME_LENGTH = 230
@@ -78,8 +74,9 @@ def job_name(run: str, token: str) -> str:
 
 
 SCRIPT_FILE = "job.sh"
-# bsub waits for ever while LSF is down.
-SUBMIT_S = 60.0
+# bsub waits for ever while LSF is down; sbatch tries again for a minute or more while its controller is busy.
+SUBMIT_S = 120.0
+_SAID_MOST = 300
 
 
 def submit_environment(order: JobOrder, environ: Mapping[str, str]) -> dict[str, str]:
@@ -115,40 +112,40 @@ def own_script(order: JobOrder) -> str:
     return "\n".join(["#!/bin/bash", *options, "", *body, ""])
 
 
-def submit_own(order: JobOrder) -> str:
-    """Write the script into the directory of the run, and submit it. Returns the id of the job.
+def write_own_script(order: JobOrder) -> Path:
+    """Write the script into the directory of the run. Raises OSError."""
+    script = order.run_dir / SCRIPT_FILE
+    script.write_text(own_script(order))
+    script.chmod(0o755)
+    return script
 
-    Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, gives
-    no answer, or says nothing of a job, which does not prove that it has not accepted it.
+
+class SubmitAnswer(NamedTuple):
+    """What a submit command has said: the id of the job, empty where it named none, and all that it printed.
+
+    `is_known`: it has ended, and by its exit code has accepted the job.
+    """
+
+    job: str
+    said: str
+    is_known: bool = True
+
+
+def submit_script(order: JobOrder, script: Path) -> SubmitAnswer:
+    """Have the scheduler take a script, once.
+
+    Raises OSError when its command cannot be executed, SubmissionRefusedError when it fails, which does not prove that
+    it has not accepted the job.
     """
     command = scheduler_named(order.allocation.scheduler).submit
-    script = order.run_dir / SCRIPT_FILE
-    try:
-        script.write_text(own_script(order))
-        script.chmod(0o755)
-        printed = _execute(command, script, submit_environment(order, os.environ))
-    except OSError as error:
-        raise NotSubmittedError(str(error)) from error
-    assert command.accepted is not None, "PSI/J does not submit to it"
-    accepted = command.accepted.findall(printed)
-    if not accepted:
-        name = " ".join(command.words)
-        raise SubmissionRefusedError(f"{name} names no job: {' '.join(printed.split())[:200] or 'it printed nothing'}")
-    return str(accepted[-1])
-
-
-def _execute(command: SubmitCommand, script: Path, env: Mapping[str, str]) -> str:
-    """What the submit command prints. Raises OSError when it cannot be executed, SubmissionRefusedError."""
-    name = " ".join(command.words)
     words = [*command.words] if command.by_input else [*command.words, str(script)]
-    try:
-        answer = subprocess.run(
-            words, input=script.read_text() if command.by_input else "", capture_output=True, encoding="utf-8",
-            errors="replace", timeout=SUBMIT_S, env=env,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise SubmissionRefusedError(f"{name} gave no answer within {SUBMIT_S:.0f} s") from None
-    if answer.returncode:
-        said = " ".join((answer.stderr or answer.stdout).split()) or "no message"
-        raise SubmissionRefusedError(f"{name} failed with exit code {answer.returncode}: {said}")
-    return answer.stdout
+    given = script.read_text() if command.by_input else ""
+    answer = execute(words, SUBMIT_S, given, submit_environment(order, os.environ))
+    if answer.code:
+        said = " ".join(answer.said.split())[:_SAID_MOST]
+        raise SubmissionRefusedError(f"{command.name} failed with exit code {answer.code}: {said}")
+    printed = " ".join(f"{answer.out} {answer.err}".split())[:_SAID_MOST] or "nothing"
+    said = f"{command.name} printed: {printed}"
+    if answer.code is None:
+        said = f"{command.name} gave no answer within {SUBMIT_S:.0f} s, and printed: {printed}"
+    return SubmitAnswer(command.job_in(answer.out, answer.err), said, answer.code is not None)

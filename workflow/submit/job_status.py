@@ -16,11 +16,12 @@ from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.job_end_file import JobEnd, read_job_end
+from workflow.formats.lease_file import DEAD_S, SILENCE_S
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.plan.plan_model import Plan
 from workflow.run.control.detached import OUTPUT_FILE
 from workflow.run.control.follow import follow
-from workflow.run.control.lease import Liveness, examine_leases, has_lease, lost_lease
+from workflow.run.control.lease import LeaseWatch, Liveness, examine_leases, has_lease, lost_lease
 from workflow.run.control.missing_verdict import write_missing_verdict
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.records.events_file import read_start_and_verdict
@@ -28,7 +29,7 @@ from workflow.run.records.job_record import JobRecord, write_job
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
-from workflow.schedulers.scheduler import JobWord, Scheduler
+from workflow.schedulers.scheduler import JobWord, Scheduler, WaitsForEver
 from workflow.schedulers.schedulers import scheduler_named
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
@@ -84,7 +85,8 @@ class JobTracker:
             return f"{self.job.text} ended: {', '.join(self._facts())}"
         if self.absent_since is not None and now - self.absent_since >= FORGOTTEN_S:
             if not self.job.job:
-                return no_job_text(self.job)
+                # Accepted: another cluster may have it, or under another name.
+                return None if self.job.accepted else no_job_text(self.job)
             return f"the scheduler no longer knows {self.job.text}, and it left no exit code"
         return None
 
@@ -113,18 +115,26 @@ class JobTracker:
         if self.error:
             return f"{self.job.text}: no answer from the scheduler: {self.error}"
         if self.absent_since is not None:
-            return f"{self.job.text}: the scheduler does not know it"
+            return f"{self.job.text}: the scheduler does not know it" + _although_accepted(self.job)
         if self.word is None:
             return f"waiting for {self.job.text} to start"
-        never = f": it may never start. See `{self._scheduler.command}`" if self.may_never_start else ""
-        return f"{self.job.text}: {self.word.text}{never}"
+        if (never := self._never_starts) is None:
+            return f"{self.job.text}: {self.word.text}"
+        way = f": {never.way.format(job=self.job.job)}" if never.way else f". See `{self._scheduler.command}`"
+        return f"{self.job.text}: {self.word.text}: it may never start{way}"
 
     @property
-    def may_never_start(self) -> bool:
-        """Whether it waits for something that does not pass when other jobs end, by the scheduler's reason."""
+    def asks_too_much(self) -> bool:
+        """Whether it waits for what does not pass when other jobs end, and would not with a smaller request."""
+        return (never := self._never_starts) is not None and not never.way
+
+    @property
+    def _never_starts(self) -> WaitsForEver | None:
+        """Why it may wait for ever, by the scheduler's reason."""
         if self.word is None or self.word.phase != "pending" or self.error or self.absent_since is not None:
-            return False
-        return any(words in self.word.reason for words in self._scheduler.never_starts)
+            return None
+        text = self.word.text
+        return next((each for each in self._scheduler.never_starts if each.words.search(text)), None)
 
     @property
     def _scheduler(self) -> Scheduler:
@@ -133,7 +143,13 @@ class JobTracker:
 
 def no_job_text(job: JobRecord) -> str:
     """Of a job that never had an id, and that the scheduler does not know."""
-    return f"{job.scheduler} has no job named {job.name}"
+    return f"{job.scheduler} has no job named {job.name}" + _although_accepted(job)
+
+
+def _although_accepted(job: JobRecord) -> str:
+    return f", though it was accepted ({job.accepted}): it may have another name, or be on another cluster" * bool(
+        job.accepted
+    )
 
 
 def pauses_s() -> Iterator[float]:
@@ -192,7 +208,7 @@ def read_exit_code(job: JobRecord) -> int | None:
     if not job.exit_code_file or not job.job:
         return None
     try:
-        return int(Path(job.exit_code_file.replace("{job}", job.job)).read_text())
+        return int(Path(job.exit_code_file.replace("{job}", job.number)).read_text())
     except (OSError, ValueError):
         return None
 
@@ -261,7 +277,23 @@ def follow_job(
 
     The verdict of a run whose job has ended without one is written here. Raises OSError when that is not possible.
     """
+    while True:
+        state = yield from _follow_once(run_dir, plan, job, say)
+        if state is None or state.finished is not None:
+            return
+        settle_job(run_dir, job)
+        word = ask_about(job).word
+        if read_start_and_verdict(run_dir).finished is not None or word is None or word.phase != "running":
+            return
+        say(f"{job.text}: {word.text}, and its run shows no sign of life: this command waits on")
+
+
+def _follow_once(
+    run_dir: Path, plan: Plan, job: JobRecord, say: Callable[[str], None]
+) -> Generator[RunState, None, RunState | None]:
+    """Until the run has its verdict, or nothing is heard of it; returns its last state."""
     watch, said, over = JobWatch(run_dir, job), "", False
+    lease = LeaseWatch(run_dir, time.monotonic(), DEAD_S)
     state: RunState | None = None
     with contextlib.closing(follow(run_dir, plan)) as states:
         for state in states:
@@ -269,13 +301,13 @@ def follow_job(
             if state.finished is not None or over:
                 continue
             has_supervisor = state.started is not None or has_lease(run_dir)
-            tracker = watch.look(ask=not has_supervisor)
+            is_silent = lease.look(time.monotonic()).silent_s >= SILENCE_S
+            tracker = watch.look(ask=not has_supervisor or is_silent)
             if not has_supervisor and tracker.text != said:
                 said = tracker.text
-                say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.may_never_start else ""))
+                say(said + (_REQUEST_LESS.format(run_dir.name) if tracker.asks_too_much else ""))
             if (end := tracker.end(time.monotonic())) is not None:
                 (lives,) = examine_leases([run_dir])
                 # While it lives, the run goes on; when it dies, its states end here.
                 over = lives.alive or write_job_verdict(run_dir, tracker, end, lives)
-    if state is not None and state.finished is None:
-        settle_job(run_dir, job)
+    return state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from workflow.formats.run_clock import steady_time
 from workflow.run.chain import NextPart, is_planned, read_next_part
 from workflow.run.records.events_file import read_start_and_verdict
 from workflow.run.records.find_runs import following_part, typed_name
@@ -20,7 +21,7 @@ _PAUSE_S = 0.2
 
 def awaits_next_part(run_dir: Path) -> bool:
     """Whether the process of a run that has been stopped may still be about to submit the next part."""
-    return _deadline(run_dir) > time.time() and not _is_settled(run_dir)
+    return _deadline(run_dir) > steady_time() and not _is_settled(run_dir)
 
 
 def await_next_part(run_dir: Path) -> NextPart | None:
@@ -32,7 +33,7 @@ def await_next_part(run_dir: Path) -> NextPart | None:
     if not deadline:
         return None
     job = read_job(run_dir)
-    while not _is_settled(run_dir) and time.time() < deadline:
+    while not _is_settled(run_dir) and steady_time() < deadline:
         if over is None and job is not None and read_exit_code(job) is not None:
             over = time.monotonic()
         # What the process has written last may become visible after the exit code of its job.

@@ -1,25 +1,24 @@
 """Jobs of Slurm and PBS by PSI/J: the only file that imports it, which takes half a second and sets signal handlers.
 
-PSI/J renders the script and submits it. The template is ours, a file beside the scheduler's module. It has options that
-PSI/J does not write, and traps, because PSI/J's shells would die of SIGTERM and take the supervisor with them. PSI/J is
-not asked for the state of a job (docs/decisions/0028-submission.md).
+PSI/J renders the script. The template is ours, a file beside the scheduler's module. It has options that PSI/J does not
+write, and traps, because PSI/J's shells would die of SIGTERM and take the supervisor with them. PSI/J neither submits
+it, since it takes the last word that sbatch prints for the id and waits for ever, nor is asked for the state of a job
+(docs/decisions/0028-submission.md).
 """
 
 from __future__ import annotations
 
 import io
-import os
 import tempfile
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from workflow import schedulers
 from workflow.errors import RunError
 from workflow.installation import install_command
 from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.submit.job_scripts import NotSubmittedError, SubmissionRefusedError, submit_environment
 
 if TYPE_CHECKING:
     import psij
@@ -60,26 +59,20 @@ def require_psij() -> Any:
     return psij
 
 
-def submit_order(order: JobOrder) -> str:
-    """Submit a job. Returns its id.
-
-    Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, which
-    does not prove that it has not accepted the job.
-    """
+def write_psij_script(order: JobOrder) -> Path:
+    """Write the script into the directory of the run. Raises OSError, RunError when PSI/J is missing or refuses it."""
     psij = require_psij()
     folder = order.run_dir / PSIJ_DIR
+    folder.mkdir(exist_ok=True)
+    (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
+    job = to_psij_job(order)
+    script = exit_code_file(order).with_name(f"{job.id}.job")
+    script.parent.mkdir(exist_ok=True)
     try:
-        folder.mkdir(exist_ok=True)
-        (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
-        job = to_psij_job(order)
-        _executor(order, folder).submit(job)
-    except RunError as error:
-        raise NotSubmittedError(error.message, error.hint) from error
-    except (psij.InvalidJobException, OSError) as error:
-        raise NotSubmittedError(_said(error)) from error
-    except psij.SubmitException as error:
-        raise SubmissionRefusedError(_said(error)) from error
-    return str(job.native_id)
+        script.write_text(_script(order, job, folder))
+    except psij.InvalidJobException as error:
+        raise RunError(" ".join(str(error).split())) from error
+    return script
 
 
 def render_order(order: JobOrder) -> str:
@@ -87,10 +80,7 @@ def render_order(order: JobOrder) -> str:
     require_psij()
     job = to_psij_job(order)
     with tempfile.TemporaryDirectory() as place:
-        executor = _executor(order, Path(place))
-        script = io.StringIO()
-        executor.generate_submit_script(job, executor._create_script_context(job), script)
-    text = script.getvalue().replace(place, str(order.run_dir / PSIJ_DIR))
+        text = _script(order, job, Path(place)).replace(place, str(order.run_dir / PSIJ_DIR))
     return text.replace(job.id, "JOB_ID")
 
 
@@ -120,8 +110,8 @@ def to_psij_job(order: JobOrder) -> psij.Job:
     return psij.Job(spec)
 
 
-def _executor(order: JobOrder, folder: Path) -> Any:
-    """PSI/J's executor for this scheduler, with our template of the script."""
+def _script(order: JobOrder, job: psij.Job, folder: Path) -> str:
+    """By PSI/J's executor for this scheduler, with our template of the script. Launchers are written to `folder`."""
     from psij import JobExecutor
     from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutorConfig
     from psij.executors.batch.script_generator import TemplatedScriptGenerator
@@ -132,22 +122,10 @@ def _executor(order: JobOrder, folder: Path) -> Any:
     )  # fmt: skip
     executor: Any = JobExecutor.get_instance(order.allocation.scheduler, config=settings)
     template = Path(schedulers.__file__).with_name(scheduler_named(order.allocation.scheduler).psij_template)
-    generator = TemplatedScriptGenerator(settings, template)
-
-    def generate(job: psij.Job, context: dict[str, object], file: IO[str]) -> None:
-        generator.generate_submit_script(job, {**context, **script_lines(order)}, file)
-
-    executor.generate_submit_script = generate
-    command = executor.get_submit_command
-    executor.get_submit_command = lambda job, script: [*_without_other_job(order), *command(job, script)]
-    return executor
-
-
-def _without_other_job(order: JobOrder) -> list[str]:
-    """`env -u NAME …`: PSI/J gives its command the environment of this process."""
-    inherited = submit_environment(order, os.environ)
-    names = [word for name in os.environ if name not in inherited for word in ("-u", name)]
-    return ["env", *names] if names else []
+    context = {**executor._create_script_context(job), **script_lines(order)}
+    script = io.StringIO()
+    TemplatedScriptGenerator(settings, template).generate_submit_script(job, context, script)
+    return script.getvalue()
 
 
 def script_lines(order: JobOrder) -> dict[str, list[str]]:
@@ -159,7 +137,3 @@ def script_lines(order: JobOrder) -> dict[str, list[str]]:
     ]  # fmt: skip
     options = list(scheduler_named(order.allocation.scheduler).directives(order))
     return {"options": options, "before": before, "after": list(PASS_ON)}
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

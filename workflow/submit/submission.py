@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import secrets
 import shutil
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from workflow import __version__
 from workflow.errors import EXIT_BAD_INPUT, RunError
+from workflow.interrupts import first_interrupt_waits
 from workflow.plan.plan_model import Plan
 from workflow.run.control.detached import supervisor_command
 from workflow.run.processes.process_reaper import write_verdict
@@ -21,13 +24,14 @@ from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.site_model import Site, is_here, ways_text
 from workflow.submit.job_scripts import (
-    NotSubmittedError,
     SubmissionRefusedError,
+    SubmitAnswer,
     check_path,
     job_name,
     make_order,
     own_script,
-    submit_own,
+    submit_script,
+    write_own_script,
 )
 from workflow.submit.job_status import ABSENT_LOOKS
 
@@ -38,6 +42,15 @@ _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 
 class JobRefusedError(RunError):
     """The scheduler has not accepted a job."""
+
+
+class SubmissionInterruptedError(KeyboardInterrupt):
+    """Ctrl-C has come while a job was being submitted. The scheduler may have it, and may have started it."""
+
+    def __init__(self, run_dir: Path, record: JobRecord) -> None:
+        self.run_dir, self.record = run_dir, record
+        what = f"{record.text} was accepted" if record.job else f"{record.text} may have been accepted"
+        super().__init__(f"{what}; `wf cancel {run_dir.name}` ends it")
 
 
 def submit_run(plan: Plan, site: Site, run_dir: Path, without: Sequence[str] = ()) -> JobRecord:
@@ -60,22 +73,57 @@ def submit_job(order: JobOrder) -> JobRecord:
     """
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
-    submit = submit_own
+    write_script: Callable[[JobOrder], Path] = write_own_script
     if scheduler_named(scheduler).psij_template:
-        from workflow.submit.psij_jobs import exit_code_file, submit_order
+        from workflow.submit.psij_jobs import exit_code_file, write_psij_script
 
-        submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
+        write_script, record = write_psij_script, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
     write_job(run_dir, record)
     try:
-        job = submit(order)
-    except NotSubmittedError as error:
-        hint = error.hint or "repair that, then start a new run: wf run PIPELINE"
-        raise JobRefusedError(f"the job was not submitted to {scheduler}: {error.message}", hint) from error
+        with first_interrupt_waits(lambda: _say_that_it_waits(scheduler)):
+            record = _submit(order, record, write_script)
+    except KeyboardInterrupt as error:
+        raise SubmissionInterruptedError(run_dir, record) from error
+    return record
+
+
+def _submit(order: JobOrder, record: JobRecord, write_script: Callable[[JobOrder], Path]) -> JobRecord:
+    run_dir = order.run_dir
+    try:
+        answer = submit_script(order, write_script(order))
+    except (OSError, RunError) as error:
+        said = error.message if isinstance(error, RunError) else str(error)
+        hint = (isinstance(error, RunError) and error.hint) or "repair that, then start a new run: wf run PIPELINE"
+        raise JobRefusedError(f"the job was not submitted to {record.scheduler}: {said}", hint) from error
     except SubmissionRefusedError as error:
-        job = _find_accepted(run_dir, record, str(error))
-    record = dataclasses.replace(record, job=job)
+        answer = SubmitAnswer(_find_accepted(run_dir, record, str(error)), "")
+    if answer.job:
+        record = dataclasses.replace(record, job=answer.job)
+    elif answer.is_known:
+        record = _look_for_accepted(record, answer.said)
+    else:
+        record = dataclasses.replace(record, job=_find_accepted(run_dir, record, answer.said, len(_LOOKS_S)))
     write_job(run_dir, record)
     return record
+
+
+def _say_that_it_waits(scheduler: str) -> None:
+    command = scheduler_named(scheduler).submit.name
+    with contextlib.suppress(OSError, ValueError):
+        text = f"\ninterrupted: waiting for the answer of {command}; Ctrl-C again does not wait"
+        print(text, file=sys.stderr, flush=True)
+
+
+def _look_for_accepted(record: JobRecord, said: str) -> JobRecord:
+    """The record of a job that was accepted without a word of its id: it is looked for by its name, now and by those
+    who follow it, and never submitted again."""
+    for look_s in _LOOKS_S[:ABSENT_LOOKS]:
+        time.sleep(look_s)
+        if (word := find_job(record.scheduler, record.name).word) is not None:
+            _log.warning("the id of the job was found by its name: %s. %s", word.job, said)
+            return dataclasses.replace(record, job=word.job)
+    _log.warning("the job was accepted, and its id is not known: it is looked for by its name. %s", said)
+    return dataclasses.replace(record, accepted=said)
 
 
 def check_submission(plan: Plan, site: Site, run_dir: Path, *, in_job: bool = False) -> None:
@@ -121,7 +169,7 @@ def job_script(plan: Plan, site: Site) -> str:
     return render_order(order)
 
 
-def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
+def _find_accepted(run_dir: Path, record: JobRecord, said: str, absent_looks: int = ABSENT_LOOKS) -> str:
     """The id of a job whose submission has failed, if it was accepted all the same. Raises RunError otherwise."""
     absent = 0
     begin = time.monotonic()
@@ -132,7 +180,7 @@ def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
             _log.warning("the submission failed (%s), but the job was accepted: %s", said, answer.word.job)
             return answer.word.job
         absent += answer.is_absent
-        if absent == ABSENT_LOOKS:
+        if absent == absent_looks:
             hint = "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE"
             raise JobRefusedError(f"{record.scheduler} did not accept the job: {said}", hint)
     text = f"the submission failed ({said}), and the scheduler gives no answer: the job may have been accepted"

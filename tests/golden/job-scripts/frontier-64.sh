@@ -23,7 +23,7 @@ export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
 asked=
 trap 'asked=1' TERM
 set -m
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.api.run_process /RUN_DIR &
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python /env/workflow/own_process.py workflow.api.run_process /RUN_DIR &
 launch=$!
 trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null
@@ -60,7 +60,7 @@ export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
 asked=
 trap 'asked=1' TERM
 set -m
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.api.run_process /RUN_DIR &
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python /env/workflow/own_process.py workflow.api.run_process /RUN_DIR &
 launch=$!
 trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null

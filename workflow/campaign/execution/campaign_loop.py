@@ -19,6 +19,7 @@ from workflow.campaign.ledger import Attempt, History, Ledger, OpenAttempt, Repe
 from workflow.campaign.planning.content_key import changed_file
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import RunError
+from workflow.formats.run_clock import steady_time
 from workflow.formatting import duration
 from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import GitState, StartContext
@@ -176,7 +177,7 @@ class Driver:
         # A killed campaign may have left a run whose line in the ledger was cut off.
         while exists(runs / name):
             number, name = self._next_attempt(repetition)
-        t = round(time.time(), 3)
+        t = round(steady_time(), 3)
         self.ledger.begin(repetition, OpenAttempt(name, number, t, where))
         return StartedAttempt(runs / name, number, trial.nodes, t, where)
 

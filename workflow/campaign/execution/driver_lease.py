@@ -21,9 +21,11 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
+from workflow.interrupts import own_signals
+from workflow.own_process import module_command
 from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.signals import Signals
@@ -123,7 +125,7 @@ class DriverWatch:
 
     def __init__(self, directory: Path, driver: Lease) -> None:
         self._directory, self._driver = directory, driver
-        self._watch = LeaseWatch(directory, time.monotonic())
+        self._watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
         self._looked = time.monotonic()
         self._lost = False
 
@@ -175,7 +177,7 @@ class StopRequests:
 
 def bound_command(folder: Path) -> list[str]:
     """What to put before a command that is to end with this driver."""
-    return [sys.executable, "-m", "workflow.campaign.execution.driver_lease", str(folder), "--"]
+    return module_command("workflow.campaign.execution.driver_lease", str(folder), "--")
 
 
 def write_driver(folder: Path, driver: Lease) -> None:
@@ -189,6 +191,7 @@ def main(arguments: list[str]) -> int:
     `python -m workflow.campaign.execution.driver_lease FOLDER -- COMMAND…`, where FOLDER is that of a pilot, below the
     campaign's directory. It holds the lease of the driver that has made it, and a file `end` once the pilot is to end.
     """
+    own_signals()
     folder, command = Path(arguments[0]), arguments[2:]
     watch = DriverWatch(folder.parents[1], from_fields(Lease, read_json((folder / DRIVER_FILE).read_bytes())))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's

@@ -25,6 +25,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import EstimatedDurations, all_requests
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.run_clock import steady_time
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import is_same_host
@@ -137,7 +138,7 @@ class OnPilots:
         """On a pilot. Where there is none, pilots are asked for while work waits, and those without work end."""
         if self.hopeless is not None:
             return None
-        if (start := self.packing.next_start(time.time())) is None:
+        if (start := self.packing.next_start(steady_time())) is None:
             self.balance_pilots()
             return None
         repetition = self.todo[start.index]
@@ -197,7 +198,7 @@ class OnPilots:
         site = next(iter(self.context.sites.values()))
         until_s = math.inf if allocation.end_time is None else allocation.end_time - self.use.grace_s
         if allocation.end_time is None:
-            until_s = time.time() + self.use.time_s - self.use.grace_s
+            until_s = steady_time() + self.use.time_s - self.use.grace_s
         self.packing.add_pilot(pilot.name, len(allocation.hosts), site.usable_cores, until_s)
         if self.use.renewable:
             names = _names(allocation)
@@ -253,7 +254,7 @@ class OnPilots:
         for running in self.attempts.values():
             if running.resolving or running.silent:
                 continue
-            if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, time.time()):
+            if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, steady_time()):
                 with contextlib.suppress(RunError):  # the next time
                     send_request(running.start.run_dir, "kill")
                     running.silent = nodes

@@ -12,7 +12,6 @@ import logging
 import secrets
 import shlex
 import socket
-import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from workflow.errors import RunError
 from workflow.installation import install_command
+from workflow.own_process import module_command
 
 if TYPE_CHECKING:
     from parsl.executors import HighThroughputExecutor
@@ -91,12 +91,12 @@ def _make_executor(
     from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
 
     # As modules of this Python: its scripts need not be on PATH, on compute nodes least of all.
-    module = f"{shlex.quote(sys.executable)} -m parsl.executors.high_throughput.process_worker_pool"
+    module = shlex.join(module_command("parsl.executors.high_throughput.process_worker_pool"))
     executor = HighThroughputExecutor(
         label=name,
         provider=_make_provider(launch),
         launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", module),
-        interchange_launch_cmd=[*bound, sys.executable, "-m", "parsl.executors.high_throughput.interchange"],
+        interchange_launch_cmd=[*bound, *module_command("parsl.executors.high_throughput.interchange")],
         address=_LOOPBACK,
         cores_per_worker=_CORES_PER_WORKER,
         max_workers_per_node=workers,

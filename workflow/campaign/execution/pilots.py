@@ -153,7 +153,7 @@ class PilotJob:
         tracker = self._watch.tracker if self._watch is not None else None
         if tracker is None or not tracker.has_answer or (tracker.word is not None and tracker.word.phase != "pending"):
             return ""
-        return tracker.text + (_REQUEST_LESS if tracker.may_never_start else "")
+        return tracker.text + (_REQUEST_LESS if tracker.asks_too_much else "")
 
     def end_text(self) -> str:
         """By the exit code that the job left, or by the scheduler."""

@@ -101,6 +101,7 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         host=report.run.host,
         figures=figures_of(report),
         figure_problems=_figure_problems(start.run_dir, report),
+        data_bytes=data_bytes(start.run_dir),
     )
 
 
@@ -111,7 +112,9 @@ def _figure_problems(run_dir: Path, report: Report) -> dict[str, str]:
 
 
 def _reason(report: Report) -> str:
-    """Why a run ended, with the last thing that a stage which failed said."""
+    """Why a run ended, with the last thing that a stage which failed said; of one that succeeded what it lacks."""
+    if report.run.state == "succeeded":
+        return report.run.lacks
     reason = report.run.reason
     said = next((line.strip() for each in report.stages for line in reversed(each.last_lines) if line.strip()), "")
     return f"{reason}: {said[:_LONGEST_LINE]}" if reason and said and said not in reason else reason
@@ -142,6 +145,20 @@ def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [host for host in hosts if refused and host not in answered]
+
+
+def data_bytes(run_dir: Path) -> int | None:
+    """Bytes of what the stages of a run wrote, not of what links lead to; None where not all can be looked at."""
+    try:
+        return sum(_bytes_of(path) for path in written_data(run_dir))
+    except OSError:
+        return None
+
+
+def _bytes_of(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(_bytes_of(each) for each in path.iterdir())
+    return path.lstat().st_size
 
 
 def remove_data(run_dir: Path) -> None:
@@ -176,19 +193,19 @@ def run_order(order: RepetitionOrder) -> Attempt:
 
     An exception would reach the driver as the loss of this worker, and the repetition would run again.
     """
+    begin = time.monotonic()
     try:
         with _kept_to(order):
             plan = _plan_on_cores(order) if order.cores else order.plan
             provenance = to_provenance(order.common, plan, order.loaded)
             return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
     except WfError as error:
-        return _failed(order.start, "; ".join(problem.message for problem in error.problems))
+        return _failed(order.start, time.monotonic() - begin, "; ".join(problem.message for problem in error.problems))
     except Exception as error:
-        return _failed(order.start, f"{type(error).__name__}: {error}")
+        return _failed(order.start, time.monotonic() - begin, f"{type(error).__name__}: {error}")
 
 
-def _failed(start: StartedAttempt, reason: str) -> Attempt:
-    wall_s = max(0.0, time.time() - start.t)
+def _failed(start: StartedAttempt, wall_s: float, reason: str) -> Attempt:
     return Attempt("failed", start.number, start.run_dir.name, start.t, wall_s, start.nodes, reason=reason)
 
 

@@ -183,10 +183,10 @@ class CampaignSpec(Spec):
         description="longest time of a repetition; one that takes longer is killed and counts as failed",
     )
     retries: int = Field(1, ge=0, le=100, description="how often a failed repetition is tried again")
-    keep: Literal["records", "all"] = Field(
-        "records",
-        description="what is kept of a successful repetition: wf's records and the output of the stages, or also the "
-        "data that the stages wrote",
+    keep: Literal["all", "records"] = Field(
+        "all",
+        description="what is kept of a successful repetition. all: everything; records: the data that its stages wrote "
+        "are removed, all but `figures.json`; wf's records and the logs stay",
     )
     budget: Budget = Field(default_factory=lambda: Budget(), description="what the campaign may cost")
     baseline: Baseline | None = Field(None, description="the trials without I/O that `perceived_throughput` needs")

@@ -192,6 +192,10 @@ def _notes(
     if violated := sum(count.violated for count in counts):
         text = f"{plural(violated, 'repetition')} did not meet an expectation of the pipeline"
         notes.append(f"{text}, and are in all figures: `wf campaign status` says why")
+    if lacking := [each.attempt for each in repetitions if each.attempt.reason and not each.warmup]:
+        are = "is" if len(lacking) == 1 else "are"
+        text = f"{plural(len(lacking), 'repetition')} lost a part, and {are} in all figures"
+        notes.append(f"{text}: {lacking[0].reason} ({RUNS}/{lacking[0].run})")
     if spec.repetitions < FEWEST:
         notes.append(
             f"{plural(spec.repetitions, 'repetition')} per trial: too few for an interval, which needs {FEWEST}"

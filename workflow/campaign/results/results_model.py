@@ -258,9 +258,14 @@ class CampaignResults(ResultsPart):
     notes: list[str] = Field(description="what to consider when reading these numbers")
 
 
+def labelled_keys(results: CampaignResults) -> dict[str, str]:
+    """Key that has a label → the key that ends with the label in place of its last word."""
+    return {key: ".".join([*key.split(".")[:-1], label]) for key, label in results.labels.items()}
+
+
 def with_labels(results: CampaignResults) -> CampaignResults:
     """The same for readers: the last word of each key that has a label is that label."""
-    names = {key: ".".join([*key.split(".")[:-1], label]) for key, label in results.labels.items()}
+    names = labelled_keys(results)
 
     def named(parameters: Mapping[str, object]) -> dict[str, object]:
         return {names.get(key, key): value for key, value in parameters.items()}

@@ -49,6 +49,7 @@ from workflow.campaign.results.results_model import (
     OperationTimes,
     TrialResult,
     certain,
+    labelled_keys,
     with_labels,
 )
 from workflow.campaign.results.scaling_picture import (
@@ -56,6 +57,7 @@ from workflow.campaign.results.scaling_picture import (
     ValueColours,
     find_dimensions,
     meaningful,
+    names_in_files,
     number_key,
     scaling_picture,
 )
@@ -100,6 +102,7 @@ NARROWEST = 1.1
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
     """All that the results allow: values of each metric, medians by a number, heat maps, operations, ratios."""
+    written = {label: key for key, label in labelled_keys(results).items()}
     results = with_labels(_without_meaningless(results))
     pictures = []
     for metric in results.metrics:
@@ -111,9 +114,11 @@ def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
         colours = ValueColours([each.parameters for each in results.results], compared)
         of_metric = [each for each in results.comparisons if each.metric == metric.name]
         pictures.append(_values(metric, rows, colours, of_metric))
-        drawn = (scaling_picture(metric, rows, each, colours, results.scaling) for each in find_dimensions(points))
+        drawn = (
+            scaling_picture(metric, rows, each, colours, results.scaling, written) for each in find_dimensions(points)
+        )
         pictures += [each for each in drawn if each is not None]
-        pictures += _heat_map(metric, rows, of_metric)
+        pictures += _heat_map(metric, rows, of_metric, written)
     for stage in dict.fromkeys(each.stage for each in results.operations):
         pictures.append(operation_picture(stage, [each for each in results.operations if each.stage == stage]))
     ratios = list(_ratio_rows(results))
@@ -257,9 +262,15 @@ def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) ->
 
 
 def _heat_map(
-    metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence[ComparisonResult]
+    metric: MetricFacts,
+    rows: Sequence[TrialResult],
+    compared: Sequence[ComparisonResult],
+    written: Mapping[str, str],
 ) -> Iterator[ResultsPicture]:
-    """Medians over two dimensions, where trials differ in exactly two: that of more values goes down."""
+    """Medians over two dimensions, where trials differ in exactly two: that of more values goes down.
+
+    `written`: key with its label → the key of the file, by which the data are named.
+    """
     points = [each.parameters for each in rows]
     dimensions = sorted(find_dimensions(points), key=lambda each: -len(each.values))
     if len(dimensions) != 2:
@@ -292,8 +303,10 @@ def _heat_map(
     axes.spines[:].set_visible(False)
     title = f"{metric.title} ({metric.of}): medians by {titles[0]} and {titles[1]}"
     data = [[*point, value] for point, value in medians.items()]
+    in_file = names_in_files(points, written)
+    columns = [", ".join(in_file[key] for key in each.keys) for each in dimensions]
     yield ResultsPicture(
-        f"{metric.name}-map", title, to_svg(canvas), to_pdf(canvas), [*titles, "median"], data, metric.name
+        f"{metric.name}-map", title, to_svg(canvas), to_pdf(canvas), [*columns, "median"], data, metric.name
     )
 
 

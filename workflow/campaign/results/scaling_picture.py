@@ -111,8 +111,12 @@ def scaling_picture(
     across: Dimension,
     colours: ValueColours,
     stated: Scaling | None,
+    written: Mapping[str, str],
 ) -> ResultsPicture | None:
-    """Medians over a dimension with numbers, a line for each combination of the others; None without numbers."""
+    """Medians over a dimension with numbers, a line for each combination of the others; None without numbers.
+
+    `written`: as in `names_in_files`.
+    """
     points = [each.parameters for each in rows]
     key = number_key(across, points)
     if key is None:
@@ -159,10 +163,18 @@ def scaling_picture(
         f"{metric.title} ({metric.of}) by {name}: medians{' and their 95 % intervals' if has_intervals(rows) else ''}"
     )
     title += f"; dotted: ideal {scaling} scaling from the first point of each line" if has_ideal else ""
-    columns = ["line", name, "trial", "median", "low", "high", "ideal"]
-    return ResultsPicture(
-        f"{metric.name}-by-{name.replace('.', '-')}", title, to_svg(canvas), to_pdf(canvas), columns, data, metric.name
-    )
+    in_file = names_in_files(points, written)[key]
+    columns = ["line", in_file, "trial", "median", "low", "high", "ideal"]
+    picture = f"{metric.name}-by-{in_file.replace('.', '-')}"
+    return ResultsPicture(picture, title, to_svg(canvas), to_pdf(canvas), columns, data, metric.name)
+
+
+def names_in_files(points: Sequence[Parameters], written: Mapping[str, str]) -> dict[str, str]:
+    """Key → its last words as it is written in the campaign file, which name files and columns of data: a label that is
+    changed changes no picture that a text includes. `written`: key with its label → the key of the file."""
+    keys = varied(points)
+    names = short_names([written.get(key, key) for key in keys])
+    return {key: names[written.get(key, key)] for key in keys}
 
 
 def growth(

@@ -6,17 +6,19 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from workflow.plan.placeholders import work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
 from workflow.plan.plan_notes import Problems
+from workflow.plan.programs.edited_configs import EDITORS, ConfigError, EditedConfig, xml_operator
 from workflow.plan.programs.openpmd import check_deck, configuration, warpx_lines
 from workflow.plan.programs.placeholder_expansion import Filler
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.stage_policies import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.suggest import did_you_mean
+from workflow.spec.suggest import did_you_mean, shortened
 
 # The config files of programs of the user's own: ADIOS2's two formats, and openPMD-api's two.
 #
@@ -34,7 +36,8 @@ def adios2_xml(ends: Sequence[EndPlan]) -> str:
         lines += [
             f"      <parameter key={_quoted(key)} value={_quoted(value)}/>" for key, value in end.parameters.items()
         ]
-        lines += ["    </engine>", *_xml_operators(end), "  </io>"]
+        operators = [f"    {line}" for each in end.operators.items() for line in xml_operator(*each)]
+        lines += ["    </engine>", *operators, "  </io>"]
     return "\n".join([*lines, "</adios-config>", ""])
 
 
@@ -42,18 +45,6 @@ def _quoted(text: str) -> str:
     from xml.sax.saxutils import quoteattr  # here, as it loads the network's modules; most plans have no XML
 
     return quoteattr(text)
-
-
-def _xml_operators(end: EndPlan) -> list[str]:
-    lines: list[str] = []
-    for name, operator in end.operators.items():
-        lines += [f"    <variable name={_quoted(name)}>", f"      <operation type={_quoted(operator.type)}>"]
-        lines += [
-            f"        <parameter key={_quoted(key)} value={_quoted(value)}/>"
-            for key, value in operator.parameters.items()
-        ]
-        lines += ["      </operation>", "    </variable>"]
-    return lines
 
 
 def adios2_yaml(ends: Sequence[EndPlan]) -> str:
@@ -97,6 +88,7 @@ FILES: dict[Dialect, Callable[[Sequence[EndPlan]], str]] = {
 def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -> None:
     """Config names that the program's library would ignore, and ports that one file cannot serve together."""
     seen: dict[tuple[str, str], str] = {}
+    _check_paths(stage, ports, problems)
     for port in [*ports.write.values(), *ports.read.values()]:
         key = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}"
         if port.side == "read" and port.dialect in WRITE_ONLY:
@@ -122,6 +114,21 @@ def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -
                 f"io `{port.io}` is also the io of port `{first}`: in {port.config} an io has one engine",
                 "give each port its own io, or its own config file",
             )
+
+
+def _check_paths(stage: DeclaredStage, ports: StagePorts, problems: Problems) -> None:
+    """Names that a program opens by itself: each leads to one stream, and stands for nothing else in its directory."""
+    every = [*ports.write.values(), *ports.read.values()]
+    taken = {posixpath.normpath(name): f"a file of `files:` of stage {stage.name}" for name in stage.sources}
+    taken |= {posixpath.normpath(port.config): "a config that wf writes" for port in every if port.config}
+    for port in every:
+        if not port.path:
+            continue
+        key, place = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}.path", posixpath.normpath(port.path)
+        _check_inside(key, port.path, problems)
+        if place in taken:
+            problems.add(key, f"`{port.path}` is also {taken[place]}", "name what the program opens there")
+        taken[place] = f"the path of port `{port.name}`"
 
 
 def _check_name(key: str, config: str, dialect: Dialect | None, problems: Problems) -> None:
@@ -156,32 +163,75 @@ def _check_deck(key: str, port: StagePort, stage: DeclaredStage, problems: Probl
         check_deck(key, deck, port.io, problems)
 
 
-def config_files(ends: list[EndPlan]) -> dict[str, str]:
+def config_files(ends: Sequence[EndPlan]) -> dict[str, str]:
     """Plan path → text of every config that wf writes for a stage; several ios may be in one file."""
-    by_path: dict[str, list[EndPlan]] = {}
+    return {path: FILES[dialect](each) for path, (dialect, each) in _by_config(ends).items()}
+
+
+def edited_again(path: str, text: str, ends: Sequence[EndPlan]) -> str:
+    """A config of the user that wf has edited, for ends with other settings. Raises ConfigError."""
+    dialect, its = _by_config(ends)[path]
+    return EDITORS[dialect](text, its).text
+
+
+def _by_config(ends: Sequence[EndPlan]) -> dict[str, tuple[Dialect, list[EndPlan]]]:
+    found: dict[str, tuple[Dialect, list[EndPlan]]] = {}
     for end in ends:
-        if end.config is not None and end.dialect in FILES:
-            by_path.setdefault(end.config, []).append(end)
-    return {path: FILES[each[0].dialect](each) for path, each in by_path.items() if each[0].dialect is not None}
+        if end.config is not None and end.dialect is not None and end.dialect in FILES:
+            found.setdefault(end.config, (end.dialect, []))[1].append(end)
+    return found
 
 
-def user_files(
-    stage: DeclaredStage, filler: Filler, configs: dict[str, str], ends: list[EndPlan], problems: Problems
-) -> tuple[dict[str, str], dict[str, str]]:
-    """(plan path → text, plan path → file to copy unchanged) for the `files:` of a stage."""
+class UserFiles(NamedTuple):
+    """The `files:` of a stage by plan path: their texts, what is copied unchanged, and of texts that are a config of
+    one of its ends what wf has changed in it."""
+
+    written: dict[str, str]
+    copied: dict[str, str]
+    edited: dict[str, list[str]]
+
+
+def user_files(stage: DeclaredStage, filler: Filler, ends: Sequence[EndPlan], problems: Problems) -> UserFiles:
+    """The `files:` of a stage. Notes those that wf cannot write, and configs that it cannot edit."""
     written: dict[str, str] = {}
     copied: dict[str, str] = {}
+    edited: dict[str, list[str]] = {}
+    configs = _by_config(ends)
     for target, source in stage.sources.items():
         key, path = f"stages.{stage.name}.files.{target}", f"{work_dir(stage.name)}/{literal(target)}"
         _check_inside(key, target, problems)
-        if path in configs:
+        if path in configs and (configs[path][0] not in EDITORS or target not in stage.templates):
             problems.add(key, f"wf writes the config {target} itself", "rename one of the two")
-        if target in stage.templates:
+        elif path in configs:
+            text = filler.fill_file(target, stage.templates[target])
+            written[path], edited[path] = _edit(stage, target, text, *configs[path], problems)
+        elif target in stage.templates:
             added = [warpx_lines(end) for end in ends if end.dialect == "warpx" and end.config == path]
             written[path] = "\n".join([filler.fill_file(target, stage.templates[target]), *added])
         else:  # not text, so there is nothing to fill
             copied[path] = literal(str(source))
-    return written, copied
+    return UserFiles(written, copied, edited)
+
+
+def _edit(
+    stage: DeclaredStage, target: str, text: str, dialect: Dialect, ends: Sequence[EndPlan], problems: Problems
+) -> EditedConfig:
+    """A config of the user with the engines of wf. Notes why it cannot be edited."""
+    source = stage.spec.files[target]
+    try:
+        return EDITORS[dialect](text, ends)
+    except ConfigError as error:
+        key = f"stages.{stage.name}.files.{target}"
+        if error.end is not None:
+            key = f"stages.{stage.name}.{KEY_OF_SIDE[error.end.side]}.{error.end.port}.io"
+            problems.add(key, f"{source} {error}", error.hint)
+        elif error.offset is None:
+            problems.add(key, f"{source}: {error}", error.hint)
+        else:
+            before = text[: error.offset]
+            line, column = before.count("\n") + 1, error.offset - (before.rfind("\n") + 1) + 1
+            problems.add_in_file(source, line, column, key, str(error), error.hint)
+        return EditedConfig(text, [])
 
 
 def check_outputs(stages: list[StagePlan], declared: Mapping[str, DeclaredStage], problems: Problems) -> None:
@@ -204,5 +254,9 @@ def check_outputs(stages: list[StagePlan], declared: Mapping[str, DeclaredStage]
 
 def _check_inside(key: str, name: str, problems: Problems) -> None:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    if path.is_absolute() and key.endswith(".config"):
+        text = f"wf writes a config into the stage's own directory, and leaves `{shortened(name)}` as it is"
+        hint = f"write `config: {path.name}`, and let the program read {path.name}; `files: {{{path.name}: "
+        problems.add(key, text, f"{hint}{shortened(name)}}}` keeps what else is in that file")
+    elif path.is_absolute() or ".." in path.parts or not path.parts:
         problems.add(key, f"`{name}` is not inside the stage's own directory", "give a relative name without `..`")

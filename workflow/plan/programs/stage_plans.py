@@ -76,9 +76,10 @@ def to_stage_plan(
     configs = config_files(ends)
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", memory.why)
-    written, copied = user_files(stage, filler, configs, ends, problems)
+    own = user_files(stage, filler, ends, problems)
+    configs = {**configs, **own.written}
     steering = plan_steering(stage, parameters, changes, launch, filler, problems)
-    if taken := next((path for path in steering.files if path in configs or path in written or path in copied), None):
+    if taken := next((path for path in steering.files if path in configs or path in own.copied), None):
         text = f"{PurePosixPath(taken).name} is a file of `files:` or a config, and would be replaced"
         problems.add(f"stages.{stage.name}.steer", text, "give the control file another name")
     environment = _environment(stage, ends, placement, memory, filler, site, notes)
@@ -100,8 +101,9 @@ def to_stage_plan(
         random_sst_ids=_has_random_ids(stage, program[0] == values["wf.python"], environment, site),
         stop_signal=stage.spec.stop_signal,
         starts_after=waits,
-        files={**configs, **written, **steering.files},
-        copies=copied,
+        files={**configs, **steering.files},
+        copies=own.copied,
+        edited=own.edited,
         added=stage.role,
         optional=stage.is_optional or stage.spec.on_failure.may_ignore,
         member=_member(stage),

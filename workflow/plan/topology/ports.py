@@ -25,8 +25,8 @@ class StagePort(NamedTuple):
     `variables` is None where nothing is known of the data: a port that takes anything, or a program that
     declares nothing. `implied` ports were not declared: they are named after their stream. `shares`: each rank
     reads its share by the stream's strategy, `once` by one that gives every element to one rank. `passes`: the
-    port of which some steps are written here. `named_at`: variable → the key of the file that names it, where a
-    parameter does.
+    port of which some steps are written here. `path`: the name that the program opens, where that is fixed.
+    `named_at`: variable → the key of the file that names it, where a parameter does.
     """
 
     stage: str
@@ -42,6 +42,7 @@ class StagePort(NamedTuple):
     implied: bool = False
     shares: Literal["once", "any"] | None = None
     passes: str = ""
+    path: str = ""
     named_at: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -102,10 +103,9 @@ def _program_port(stage: str, side: Side, name: str, port: ProgramPort) -> Stage
         config = None
     elif port.spoken == "picongpu" and config is None:
         config = f"openPMD-{name}.json"
-    has_own_io = port.io is not None or port.spoken is not None  # else it is opened through workflow.stage
     return StagePort(
         stage, side, name, variables or None, io=port.io or name, config=config, dialect=port.spoken,
-        shares=None if has_own_io else "any",
+        shares=None if port.is_told else "any", path=port.path or "",
     )  # fmt: skip
 
 

@@ -117,14 +117,18 @@ def check_cycles(
     """Whether no cycle of streams keeps its stages waiting for each other; one problem for the first one that does.
 
     Stages that open their streams through `workflow.stage` do so in one order, that of the pipeline, so that each
-    open meets its other ends: a circle of SST streams between them is fine.
+    open meets its other ends: a circle of SST streams between them is fine. Others are to see to the order of their
+    opens themselves, as `closes_circle` of the stream that leads back says.
     """
     problems = notes.problems
-    links: StreamLinks = {}
-    for stream in joined.values():
-        for reader in stream.readers:
-            if stream.writer is not None:
-                links.setdefault(stream.writer.stage, {}).setdefault(reader.stage, stream.name)
+    closing_streams = [stream for stream in joined.values() if stream.spec.closes_circle]
+    every = _links(joined.values())
+    before = problems.count
+    for stream in closing_streams:
+        _check_closing(stream, couplings, every, problems)
+    if problems.count > before:
+        return False
+    links = _links(stream for stream in joined.values() if stream not in closing_streams)
     if not find_cycle(stages, links):
         return True
     fine = {
@@ -141,6 +145,8 @@ def check_cycles(
         return True
     closing = links[cycle[-2]][cycle[-1]]
     arrows = " → ".join(cycle)
+    foreign = " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].spec.uses_stage)
+    said = f"write `closes_circle: true` in streams.{closing} if their order is one in which none waits for another"
     if len(cycle) == 2:
         problems.add(f"streams.{closing}", f"stage {cycle[0]} would read its own stream", "a stream needs two stages")
     elif any(couplings.get(links[a][b]) == "after" for a, b in pairwise(cycle)):
@@ -154,14 +160,14 @@ def check_cycles(
             f"streams.{files[0]}",
             f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
             "opens its streams before it writes",
-            "use `via: sst` for all streams of the cycle",
+            f"{said}, or use `via: sst`" if foreign else "use `via: sst` for all streams of the cycle",
         )
-    elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].spec.uses_stage):
+    elif foreign:
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
             f"order, and the order in {foreign} is not known to wf",
-            f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
+            f"{said}; else remove one of these streams, or let {foreign} open them through `workflow.stage`",
         )
     else:
         coupled = next(links[a][b] for a, b in pairwise(cycle) if links[a][b] not in fine)
@@ -171,6 +177,33 @@ def check_cycles(
             "use `via: sst` for all streams of the cycle",
         )
     return False
+
+
+def _links(streams: Iterable[JoinedStream]) -> StreamLinks:
+    links: StreamLinks = {}
+    for stream in streams:
+        for reader in stream.readers if stream.writer is not None else ():
+            links.setdefault(stream.ports[0].stage, {}).setdefault(reader.stage, stream.name)
+    return links
+
+
+def _check_closing(
+    stream: JoinedStream, couplings: Mapping[str, Coupling], links: StreamLinks, problems: Problems
+) -> None:
+    """A stream of which was said that it leads back, and whose reader can begin before its writer has ended."""
+    if stream.writer is None or not stream.readers:
+        return
+    key, writer = f"streams.{stream.name}.closes_circle", stream.writer.stage
+    back = next((way for reader in stream.readers if (way := _way(reader.stage, writer, links))), None)
+    if back is None:
+        readers = " and ".join(reader.stage for reader in stream.readers)
+        problems.add(key, f"no streams lead from {readers} to {writer}: {stream.name} closes no circle", "remove it")
+    elif len(back) == 1:
+        problems.add(f"streams.{stream.name}", f"stage {writer} would read its own stream", "a stream needs two stages")
+    elif couplings.get(stream.name) == "after":
+        arrows = " → ".join([writer, *back])
+        text = f"cycle {arrows}: {back[0]} would start when {writer} has ended, which waits for it"
+        problems.add(f"streams.{stream.name}.via", text, "use `via: sst`, or `coupling: live`")
 
 
 def _waiting_cycle(links: StreamLinks, fine: set[str]) -> list[str]:

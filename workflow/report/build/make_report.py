@@ -98,6 +98,7 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
         name=plan.pipeline, directory=records.run_dir.resolve().name, state=verdict,
         exit_code=state.finished.exit_code if state.finished else EXIT_RUN_FAILED,
         reason=state.reason, cause=state.cause, words=state.finished.words if state.finished else [],
+        lacks=state.finished.lacks if state.finished else "",
         stage=state.culprit, started=state.started,
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,

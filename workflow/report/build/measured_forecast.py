@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from workflow.forecast.forecast_model import Forecast, StageForecast, Term
 from workflow.forecast.quartiles import Estimate, together
 from workflow.formats.sides import EndOfStream
 from workflow.report.read.run_records import CpuSample, Records
-from workflow.report.read.stage_metrics import StageMetrics
+from workflow.report.read.stage_metrics import StageMetrics, StepRecord
 from workflow.report.report_model import ForecastLine
 
 # The first steps set up arrays, connections and caches: left out where enough others remain.
@@ -120,13 +121,13 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
     if forecast.is_empty:
         return lines, ""
     terms = {stage.name: step_terms(records, stage.name) for stage in records.plan.stages}
+    paces = {stage.name: pace(records, stage.name) for stage in records.plan.stages}
     off: list[tuple[float, str]] = []
-    slowest = max((_median(each.period) or 0.0 for each in terms.values()), default=0.0)
+    slowest = max((each or 0.0 for each in paces.values()), default=0.0)
     for stage in forecast.stages:
         seen = terms[stage.name]
-        pace = _median(seen.period)
         complete = all(each.complete for group in forecast.groups if stage.name in group.stages for each in [group])
-        lines.append(_line(f"time per step of {stage.name}", "s", stage.step, pace, complete=complete))
+        lines.append(_line(f"time per step of {stage.name}", "s", stage.step, paces[stage.name], complete=complete))
         parts = _term_lines(stage, terms)
         lines += parts
         off += [
@@ -137,13 +138,68 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
     for stream in forecast.streams:
         if stream.throughput is None:
             continue
-        seen = terms[records.plan.stream(stream.name).writer]
+        writer = records.plan.stream(stream.name).writer
+        seen, step_s = terms[writer], paces[writer]
         moved = seen.moved.get((stream.name, "write"))
-        pace = _median(seen.period)
         # A stream that has not each step of its writer has its bytes at a slower pace.
-        measured = moved[1] * moved[0] / seen.steps / pace if moved is not None and pace and seen.steps else None
+        measured = moved[1] * moved[0] / seen.steps / step_s if moved is not None and step_s and seen.steps else None
         lines.append(_line(f"throughput of {stream.name}", "B/s", stream.throughput, measured))
     return lines, max(off)[1] if off else ""
+
+
+def pace(records: Records, stage: str) -> float | None:
+    """Seconds from one step of a stage to the next, while the stages that are coupled live wait for each other.
+
+    The mean: who reads a growing file gets its steps in bursts, and most gaps of a burst are short. Not counted is how
+    a stage that began later than its writer takes the steps that are there already: no other stage sets that pace.
+    """
+    metrics = records.metrics[stage]
+    counts = _counts(metrics)
+    if not counts:
+        return None
+    warm = _warm(sorted(metrics.steps_of[max(counts, key=lambda end: counts[end])], key=lambda each: each.t))
+    since = _caught_up(records, stage, set())
+    together = [each for each in warm if each.t >= since]
+    # Whose backlog lasts nearly to the end is slower than its writer, and waits for nobody.
+    return _mean_gap(together if 3 * len(together) > len(warm) else warm)
+
+
+def _warm(steps: list[StepRecord]) -> list[StepRecord]:
+    return steps[min(WARM_STEPS, len(steps) // 3) :]
+
+
+def _mean_gap(steps: Sequence[StepRecord]) -> float | None:
+    later = sum(each.count for each in steps[1:])
+    return (steps[-1].t - steps[0].t) / later if later else None
+
+
+def _caught_up(records: Records, stage: str, known: set[str]) -> float:
+    """When a stage first had the newest step of each growing file that it reads, and the stages before it as well.
+
+    Unix seconds; 0 where it reads none. A queue in memory holds no backlog. `known`: stages that were looked at.
+    """
+    found = 0.0
+    known.add(stage)
+    for stream in records.plan.streams:
+        if stream.coupling != "live" or stage not in stream.readers:
+            continue
+        if stream.writer not in known:
+            found = max(found, _caught_up(records, stream.writer, known))
+        written = sorted(records.metrics[stream.writer].of(stream.name, "write"), key=lambda each: each.t)
+        if stream.queue is None and written:
+            found = max(found, _without_backlog(written, records.metrics[stage].of(stream.name, "read")))
+    return found
+
+
+def _without_backlog(written: Sequence[StepRecord], read: Iterable[StepRecord]) -> float:
+    """When a reader has first finished the newest step that was there, in Unix seconds; infinity: never."""
+    reached = 0
+    for each in sorted(read, key=lambda step: step.t):
+        while reached < len(written) and written[reached].t <= each.t:
+            reached += 1
+        if not reached or each.step >= written[reached - 1].step:
+            return each.t
+    return math.inf
 
 
 class TimePerStep(NamedTuple):
@@ -163,12 +219,11 @@ def step_time(records: Records, stage: str) -> TimePerStep:
     if not counts:
         return TimePerStep(0, None, None)
     steps = sorted(metrics.steps_of[max(counts, key=lambda end: counts[end])], key=lambda each: each.t)
-    warm = steps[min(WARM_STEPS, len(steps) // 3) :]
-    later = sum(each.count for each in warm[1:])
-    pace = (warm[-1].t - warm[0].t) / later if later else None
     end = max(each.steps[-1].t for each in records.metrics.values() if each.steps)
     all_later = sum(each.count for each in steps[1:])
-    return TimePerStep(all_later + steps[0].count, pace, (end - steps[0].t) / all_later if all_later else None)
+    return TimePerStep(
+        all_later + steps[0].count, _mean_gap(_warm(steps)), (end - steps[0].t) / all_later if all_later else None
+    )
 
 
 def _promised(forecast: Forecast, records: Records) -> list[ForecastLine]:

@@ -12,7 +12,18 @@ from workflow.plan.streams.spool_places import spool_text
 from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
-from workflow.run.state.events import NodeRanks, NodesUnwatched, RecordsLost, SpoolGrows, StagesRestarted, StrangeReader
+from workflow.run.state.events import (
+    GuardActed,
+    LoopPaused,
+    NodeRanks,
+    NodeSeen,
+    NodesUnwatched,
+    ProcessesLeft,
+    RecordsLost,
+    SpoolGrows,
+    StagesRestarted,
+    StrangeReader,
+)
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.stall_detection import warning_text
@@ -39,7 +50,17 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *(
             event.text
             for event in records.state.warnings
-            if isinstance(event, NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader)
+            if isinstance(
+                event,
+                NodeRanks
+                | NodesUnwatched
+                | NodeSeen
+                | GuardActed
+                | LoopPaused
+                | ProcessesLeft
+                | SpoolGrows
+                | StrangeReader,
+            )
         ),
         *_placement(records),
         *_uncounted(streams),

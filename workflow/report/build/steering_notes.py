@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from workflow.formats.steering_files import Value
 from workflow.formatting import plural
+from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import SteeringPart
 from workflow.run.state.events import StageSteered, SteeringAsked, SteeringRefused
@@ -22,13 +23,14 @@ def make_steering(records: Records) -> list[SteeringPart]:
         if isinstance(event, StageSteered):
             part = SteeringPart(
                 t=event.t, stage=event.stage, by=event.by, step=event.step, old=event.old, new=event.new,
-                exact=event.exact,
+                units=units_of(records.plan, event.stage), exact=event.exact,
             )  # fmt: skip
             found.setdefault((event.stage, event.id), part)
         elif isinstance(event, SteeringRefused):
             part = SteeringPart(
-                t=event.t, stage=event.stage, by=event.by, step=None, new=event.values, refused=event.reason
-            )
+                t=event.t, stage=event.stage, by=event.by, step=None, new=event.values,
+                units=units_of(records.plan, event.stage), refused=event.reason,
+            )  # fmt: skip
             found.setdefault((event.stage, event.id), part)
     return list(found.values())
 
@@ -36,27 +38,40 @@ def make_steering(records: Records) -> list[SteeringPart]:
 def steering_note(part: SteeringPart) -> str:
     """One change in a sentence."""
     if part.refused:
-        return f"{part.stage} was not given {values_text(part.new)}, requested by {part.by}: {part.refused}"
+        return f"{part.stage} was not given {values_text(part.new, part.units)}, requested by {part.by}: {part.refused}"
     assert part.step is not None
-    return f"{steered_text(part.stage, part.old, part.new, part.step, is_exact=part.exact)}, by {part.by}"
+    return f"{steered_text(part.stage, part.old, part.new, part.step, part.units, is_exact=part.exact)}, by {part.by}"
+
+
+def units_of(plan: Plan, stage: str) -> dict[str, str]:
+    """The values of a stage that have a unit, with it; `1` is none."""
+    return {name: each.unit for name, each in plan.stage(stage).steer.items() if each.unit not in ("", "1")}
 
 
 def steered_text(
-    stage: str, old: Mapping[str, Value], new: Mapping[str, Value], step: int, *, is_exact: bool = True
+    stage: str,
+    old: Mapping[str, Value],
+    new: Mapping[str, Value],
+    step: int,
+    units: Mapping[str, str],
+    *,
+    is_exact: bool = True,
 ) -> str:
-    """`sim: feed 0.03 → 0.04 from step 57 on`."""
+    """`sim: gain 1.0 → 2.5 mm from step 57 on`."""
     was = {name: f"{_shown(value)} " for name, value in old.items()}
-    changes = ", ".join(f"{name} {was.get(name, '')}→ {_shown(value)}" for name, value in new.items())
+    changes = ", ".join(
+        f"{name} {was.get(name, '')}→ {_shown(value, units.get(name, ''))}" for name, value in new.items()
+    )
     return f"{stage}: {changes} from {'' if is_exact else 'about '}step {step} on"
 
 
-def values_text(values: Mapping[str, Value]) -> str:
-    """`feed=0.04, kill=0.06`."""
-    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+def values_text(values: Mapping[str, Value], units: Mapping[str, str]) -> str:
+    """`feed=0.04, gain=2.5 mm`."""
+    return ", ".join(f"{name}={_shown(value, units.get(name, ''))}" for name, value in values.items())
 
 
-def _shown(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _shown(value: Value, unit: str = "") -> str:
+    return f"{str(value).lower() if isinstance(value, bool) else value} {unit}".rstrip()
 
 
 def steering_notes(records: Records, kept: list[SteeringPart], count: int) -> list[str]:

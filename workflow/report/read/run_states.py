@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from workflow.errors import WfError
 from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import run_time
 from workflow.formats.stage_file import STAGE_FILE, read_stage_file
 from workflow.formatting import duration
 from workflow.replace_file import replace_file
@@ -67,10 +67,10 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
     elif lives is None or lives.lease is None:
         state, reason = ("unfinished", "") if job is None else ("submitted", f"{job.text} has not started")
     else:
-        state, reason = ("running", "") if lives.alive else ("lost", lives.text)
+        state, reason = ("running", lives.silence_text) if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
     # The last event of a run that goes on may be of long ago.
-    last = time.time() if state == "running" else brief.t
+    last = run_time(run_dir) if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
     notes, part = read_notes(run_dir), read_part(run_dir)
     planned = _planned(run_dir)
@@ -79,6 +79,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
     return RunLine(
         name=run_dir.name,
         state=state,
+        lacks=end.lacks if end is not None else "",
         violated=_count_violated(run_dir) if state == "succeeded" else 0,
         reason=reason,
         started=started,
@@ -166,7 +167,7 @@ def with_verdict(report: Report, run_dir: Path) -> Report:
     if lives.lease is None:
         return report if job is None else _with_run(report, "submitted", f"{job.text} has not started")
     if lives.alive:
-        return _with_run(report, "running", "")
+        return _with_run(report, "running", lives.silence_text)
     stages = [_bereft(stage, lives) for stage in report.stages]
     left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
     reason = lives.text + (f"; still running: {left}" if left else "")
@@ -240,7 +241,8 @@ def _how_ended(run: RunLine) -> str:
     lasted = "" if run.wall_s is None else f" after {duration(run.wall_s)}"
     if run.state == "interrupted":
         return f"detached{lasted}"
-    return f"{run.state}{lasted}" + (f": {run.reason}" if run.reason else "")
+    lacks = f", {run.lacks}" if run.lacks else ""
+    return f"{run.state}{lasted}{lacks}" + (f": {run.reason}" if run.reason else "")
 
 
 def next_part_notes(run: RunPart) -> list[str]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from workflow.errors import RunError
+from workflow.formats.lease_file import DEAD_S
+from workflow.formatting import size
 from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_states import is_over
 from workflow.run.control.lease import LeaseWatch
@@ -87,6 +88,9 @@ def last_error_lines(run_dir: Path, stage: str, attempt: int, *, interrupted: bo
 
 FILES = ("stdout.log", "stderr.log")
 POLL_S = 0.25
+# What is shown of a line, and what is read of a file for its last lines: of these blocks the first that is enough.
+LONGEST_LINE, MOST_BYTES = 20_000, 16 * 1024**2
+BLOCKS = (256 * 1024, 4 * 1024**2)
 
 
 def last_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False) -> Iterator[str]:
@@ -113,7 +117,7 @@ def follow_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False)
     outputs = _outputs(run_dir, stage, raw)
     for output in outputs:
         yield from _last(output, lines, half=False)
-    watch = LeaseWatch(run_dir, time.monotonic())
+    watch = LeaseWatch(run_dir, time.monotonic(), DEAD_S)
     while True:
         # Asked before reading: what a stage wrote before the run ended is then read in the last round.
         over = is_over(run_dir, watch.look(time.monotonic()))
@@ -135,6 +139,7 @@ class _Output:
     raw: bool
     position: int = 0
     interruption: Interruption = field(default_factory=Interruption)
+    _is_cut: bool = False  # whether what follows is the rest of a line that is too long
 
     @property
     def title(self) -> str:
@@ -152,18 +157,52 @@ class _Output:
             return  # the stage has not started
         with file:
             file.seek(self.position)
-            for line in file:
-                if not half and not line.endswith(b"\n"):
+            while line := file.readline(LONGEST_LINE):
+                ends = line.endswith(b"\n")
+                if not ends and not half and len(line) < LONGEST_LINE:
                     return
                 self.position += len(line)
-                text = line.decode(errors="replace").rstrip("\r\n")
-                if self.raw:
-                    yield text.rpartition("\r")[2]
-                elif not self._is_chatter(text):
-                    # Of a bar that a program draws with carriage returns, its last state.
-                    yield from self.interruption.shown(text.rpartition("\r")[2])
+                is_rest, self._is_cut = self._is_cut, not ends
+                if not is_rest:
+                    yield from self._shown(line)
             # Only at the end of all: until then the rest of a traceback may follow.
             yield from self.interruption.rest() if half else ()
+
+    def last_lines(self, count: int, half: bool) -> list[str]:
+        """The last `count` lines, after which `new_lines` goes on. Reads from the end, as much as it needs."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return []
+        found: list[str] = []
+        with file:
+            end = file.seek(0, 2)
+            most = max(MOST_BYTES, count * 1024)
+            for wanted in (*(block for block in BLOCKS if block < most), most):
+                begin = max(0, end - wanted)
+                file.seek(begin)
+                lines = file.read(end - begin).split(b"\n")
+                if begin and len(lines) > 1:
+                    del lines[0]  # not whole
+                unfinished = lines.pop()
+                self._is_cut = len(unfinished) >= LONGEST_LINE
+                self.position = end if half or self._is_cut else end - len(unfinished)
+                lines += [unfinished] if self.position == end and unfinished else []
+                self.interruption = Interruption()
+                found = [text for line in lines for text in self._shown(line)]
+                found += self.interruption.rest() if half else []
+                # Those before them show that no traceback of an interruption goes on here.
+                if not begin or len(found) >= count + INTERRUPT_LINES:
+                    break
+        return found[-count:] if count else []
+
+    def _shown(self, line: bytes) -> list[str]:
+        """The lines that are to be shown now."""
+        cut = f" … ({size(len(line))} in one line)" if len(line) > LONGEST_LINE else ""
+        text = line[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n")
+        # Of a bar that a program draws with carriage returns, its last state.
+        last = text.rpartition("\r")[2] + cut
+        return [last] if self.raw else [] if self._is_chatter(text) else self.interruption.shown(last)
 
     def _is_chatter(self, line: str) -> bool:
         # SST's log has blank lines, too.
@@ -171,7 +210,7 @@ class _Output:
 
 
 def _last(output: _Output, lines: int, half: bool) -> list[str]:
-    text = deque(output.new_lines(half), maxlen=lines)
+    text = output.last_lines(lines, half)
     return [f"── {output.title} ──", *text] if text else []
 
 

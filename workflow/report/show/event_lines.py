@@ -8,18 +8,21 @@ from workflow.errors import to_message
 from workflow.formats.sides import Side
 from workflow.formatting import duration, one_line, plural, size
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.report.build.steering_notes import steered_text, values_text
+from workflow.report.build.steering_notes import steered_text, units_of, values_text
 from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
     Fault,
+    GuardActed,
     Interrupted,
+    LoopPaused,
     NodeLost,
     NodeRanks,
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -66,6 +69,7 @@ from workflow.run.state.lifecycle_events import (
     StageUnneeded,
     StopRequested,
 )
+from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
 from workflow.run.verdict.stall_detection import warning_text
 
@@ -169,15 +173,25 @@ def _of_run(event: Event) -> str:
             job = f"{event.source} job {event.job}: " if event.job else ""
             limit = "" if event.end_time is None else f" for {duration(event.end_time - event.t)}"
             return "; ".join([f"{job}it has {plural(event.hosts, 'host')}{limit}", *event.notes])
+        case NodeSeen() if event.silence_s >= REPORTED_S:
+            return _warning(event.text)
         case NodeSeen():
             return f"node {event.host} reports"
         case NodeSilent():
-            return f"node {event.host} is silent"
+            return f"node {event.host} is silent since {event.silence_s:.0f} s"
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
-        case NodesUnwatched() | NodeRanks() | SpoolGrows() | StrangeReader():
+        case (
+            NodesUnwatched()
+            | NodeRanks()
+            | GuardActed()
+            | LoopPaused()
+            | ProcessesLeft()
+            | SpoolGrows()
+            | StrangeReader()
+        ):
             return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))
@@ -200,7 +214,8 @@ def _of_run(event: Event) -> str:
         case StopRequested():
             return STOPPING_TEXT + (f": {event.reason}" if event.reason else "")
         case RunFinished():
-            return f"the run {_ENDS[event.state]}" + (f": {event.reason}" if event.reason else "")
+            more = f", {event.lacks}" if event.lacks else ""
+            return f"the run {_ENDS[event.state]}{more}" + (f": {event.reason}" if event.reason else "")
     return ""
 
 
@@ -223,15 +238,19 @@ def _of_stage(event: Event, plan: Plan) -> str:
             return f"{event.stage}: is asked for a checkpoint"
         case SteeringAsked():
             at = "" if event.step is None else f" at step {event.step}"
-            return f"{event.stage}: {event.by} asks for {values_text(event.values)}{at}"
+            return f"{event.stage}: {event.by} asks for {values_text(event.values, units_of(plan, event.stage))}{at}"
         case StageSteered():
-            return f"{steered_text(event.stage, event.old, event.new, event.step, is_exact=event.exact)}, by {event.by}"
+            units = units_of(plan, event.stage)
+            changes = steered_text(event.stage, event.old, event.new, event.step, units, is_exact=event.exact)
+            return f"{changes}, by {event.by}"
         case SteeringRefused():
-            return f"{event.stage}: refuses {values_text(event.values)}, asked for by {event.by}: {event.reason}"
+            values = values_text(event.values, units_of(plan, event.stage))
+            return f"{event.stage}: refuses {values}, asked for by {event.by}: {event.reason}"
         case StageSilent():
             return _warning(warning_text(event))
         case StageExited():
-            how = f"ended with exit code {event.code}" if event.signal is None else signal_text(event.signal)
+            code = "an unknown exit code" if event.code is None else f"exit code {event.code}"
+            how = f"ended with {code}" if event.signal is None else signal_text(event.signal)
             return f"{event.stage}: {how}" + (f": {event.note}" if event.note else "")
         case StageSuspended():
             what = "has been stopped by a signal (SIGSTOP)" if event.suspended else "has been continued"
@@ -261,7 +280,7 @@ def _of_stage(event: Event, plan: Plan) -> str:
 def _redrawn(name: str, plan: Plan) -> str:
     """`sim-3-redrawn-1 (F=0.041, k=0.06)`."""
     member = plan.stage(name).member
-    return f"{name} ({values_text(member.values)})" if member is not None and member.values else name
+    return f"{name} ({values_text(member.values, {})})" if member is not None and member.values else name
 
 
 def _of_stream(event: Event) -> str:

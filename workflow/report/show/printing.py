@@ -44,7 +44,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
 
     console = console or make_output()
     run = report.run
-    say(console, f"{run.name}: {run.state}", _colour(report))
+    say(console, f"{run.name}: {run.verdict}", _colour(report))
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
     if report.params:
@@ -81,7 +81,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None, ru
     # Of a run that has succeeded only: of another one none is compared.
     reason = run.reason or (expectations_text(report) if run.exit_code == EXIT_VIOLATED else "")
     which = f", {part}" if (part := part_text(run.part, run.parts)) else ""
-    say(console, f"{run.directory}: {run.state}{which}" + (f" ({reason})" if reason else ""), _colour(report))
+    say(console, f"{run.directory}: {run.verdict}{which}" + (f" ({reason})" if reason else ""), _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     for line in note_lines(report.tags, report.user_notes):
         say(console, f"  {line}", wrap=True)
@@ -101,7 +101,7 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
 
     bad = report.run.exit_code != EXIT_OK
     console = console or make_output(stderr=bad)
-    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", _colour(report))
+    say(console, f"{report.run.name}: {report.run.verdict} ({summary(report)})", _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings], console)
     _show_fault(report, console)
     show_messages(to_notes(program_notes(report.stages)), console)
@@ -121,8 +121,9 @@ def _show_next(report: Report, console: Console | PlainOutput, run_dir: Path | N
 
 
 def _colour(report: Report) -> str:
-    """Of its verdict, and of a run that has not kept what was expected."""
-    return COLOURS.get("violated" if report.run.exit_code == EXIT_VIOLATED else report.run.state, "")
+    """Of its verdict, and of a run that has not kept what was expected, or lacks a part."""
+    whole = "warning" if report.run.lacks else report.run.state
+    return COLOURS.get("violated" if report.run.exit_code == EXIT_VIOLATED else whole, "")
 
 
 def _show_fault(report: Report, console: Console | PlainOutput) -> None:
@@ -159,6 +160,7 @@ def show_plan(
         _show_members(console, planned_members(plan))
     if whole:
         _show_environment(plan, console)
+        _show_edited(plan, console)
     if has_node_map(plan):
         say(console, "\nnode map", "bold")
         for line in node_map(plan):
@@ -185,6 +187,17 @@ def _show_environment(plan: Plan, console: Console | PlainOutput) -> None:
         for line in setting_lines(each, getattr(console, "width", UNLIMITED)):
             say(console, f"  {line}")
         say_prose(console, each.reason, indent=4)
+
+
+def _show_edited(plan: Plan, console: Console | PlainOutput) -> None:
+    """What wf changes in configs that the user wrote."""
+    edited = [(stage.name, path, changes) for stage in plan.stages for path, changes in stage.edited.items()]
+    if edited:
+        say(console, "\nchanged configs", "bold")
+    for stage, path, changes in edited:
+        say(console, f"  {stage}: {Path(path).name}" + ("" if changes else ": nothing"))
+        for line in changes:
+            say(console, f"    {line}")
 
 
 def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:

@@ -232,7 +232,7 @@ def _what_it_is(report: Report) -> str:
     where = f" in {run.job}" if run.job else f" on {run.host}" if run.host else ""
     match run.state:
         case "running":
-            return f"{run.directory} is running{where} {since}"
+            return f"{run.directory} is running{where} {since}" + (f"; {run.reason}" if run.reason else "")
         case "submitted":
             return f"{run.directory} waits for its batch job: {run.reason or run.job}"
         case "unfinished":
@@ -240,7 +240,7 @@ def _what_it_is(report: Report) -> str:
         case "lost":
             return f"{run.directory} is lost: its supervisor has died without a verdict: {run.reason}"
         case "succeeded":
-            return f"{run.directory} succeeded{where} {took}"
+            return f"{run.directory} succeeded{where} {took}" + (f", but {run.lacks}" if run.lacks else "")
     reason = fault_text(report)
     state = {"interrupted": "was interrupted", "stopped": "was stopped cleanly"}.get(run.state, run.state)
     return f"{run.directory} {state} {took}" + (f": {reason}" if reason else "")

@@ -43,8 +43,8 @@ REMOVAL_COLUMNS: list[Column[FoundRun]] = [
 
 
 def state_text(run: RunLine) -> str:
-    """`succeeded, violated`: the programs did their work, and the report did not show what the pipeline expects."""
-    return f"{run.state}, violated" if run.violated else run.state
+    """`succeeded, 5 of 6 members, violated`: what failed in it, and that it did not keep what the pipeline expects."""
+    return ", ".join(filter(None, (run.state, run.lacks, "violated" if run.violated else "")))
 
 
 def run_table(runs: list[RunLine]) -> Table:

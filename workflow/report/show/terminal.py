@@ -28,6 +28,7 @@ from workflow.report.show.text_table import (
     narrowed,
     total_width,
 )
+from workflow.standard_streams import drop_output, is_lost
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
@@ -229,20 +230,18 @@ def to_encoding(encoding: str, line: str) -> str:
 
 
 def print_plain(stream: TextIO, line: str) -> bool:
-    """Print one line. Returns False when the pipe has no reader any more.
+    """Print one line. Returns False when nobody can read the stream any more.
 
-    A reader that leaves (`wf run … | head`) must not end a run, nor change its exit code when Python flushes the
-    stream at the end.
+    A reader that leaves (`wf run … | head`), or a log that is full, must not end a run, nor change its exit code when
+    Python flushes the stream at the end.
     """
     try:
         print(to_encoding(stream.encoding or "ascii", line), file=stream, flush=True)
-    except BrokenPipeError:
+    except OSError:  # of a script that calls a run: in `wf` no write fails
         with contextlib.suppress(OSError, ValueError):
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, stream.fileno())
-            os.close(nothing)
+            drop_output(stream.fileno())
         return False
-    return True
+    return not is_lost(stream)
 
 
 def has_reader(stream: TextIO) -> bool:

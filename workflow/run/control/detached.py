@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.errors import RunError
+from workflow.own_process import module_command
 from workflow.run.control.lease import Lease, read_lease
 from workflow.run.observe.sst_log import last_lines
 
@@ -22,7 +22,7 @@ _SHOWN_LINES = 5
 def supervisor_command(run_dir: Path) -> list[str]:
     """The command line that supervises a run, here or in a batch job."""
     # Above this room: when the run has ended it writes the report, and submits the next part.
-    return [sys.executable, "-m", "workflow.api.run_process", str(run_dir)]
+    return module_command("workflow.api.run_process", str(run_dir))
 
 
 def start_detached(run_dir: Path) -> Lease:

@@ -4,15 +4,16 @@ as the events themselves."""
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 from workflow.formats.json_lines import Tail
-from workflow.formats.lease_file import SILENCE_S
+from workflow.formats.lease_file import DEAD_S, SILENCE_S
 from workflow.plan.plan_model import Plan
-from workflow.run.control.lease import LeaseWatch, has_lease
+from workflow.run.control.lease import LeaseWatch, Liveness, has_lease
 from workflow.run.records.events_file import EVENTS_FILE, StoredEvent, reserved_verdict, to_stored
-from workflow.run.state.events import Tick
+from workflow.run.state.events import NodesUnwatched, Tick
 from workflow.run.state.lifecycle_events import RunFinished
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import RunState, initial_state
@@ -24,7 +25,8 @@ GUARD_S = 5.0
 
 
 def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
-    """The states of a run from now on, one every POLL_S, until it has a verdict or its supervisor has died.
+    """The states of a run from now on, one every POLL_S, until it has a verdict or its supervisor has died. While
+    nothing is heard of the supervisor, as where its file system stalls, they say so.
 
     `plan` has its run directory filled in. A run that nobody has started yields its first state until somebody does:
     the caller decides for how long. The time of a state goes on between events. Raises RunError for events of a newer
@@ -32,7 +34,14 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
     """
     state = initial_state(plan)
     taken = time.monotonic()
-    for new in follow_events(run_dir):
+    silence: NodesUnwatched | None = None
+
+    def note(lives: Liveness) -> None:
+        nonlocal silence
+        said = lives.silence_text
+        silence = (silence or NodesUnwatched(state.t, f"{said}: this command waits on")) if said else None
+
+    for new in follow_events(run_dir, note):
         now = time.monotonic()
         if new:
             taken = now
@@ -40,25 +49,29 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
         if state.finished is not None or state.started is None:
             yield state
         else:
-            yield fold(state, [Tick(state.t + now - taken)])
+            shown = fold(state, [Tick(state.t + now - taken)])
+            yield shown if silence is None else replace(shown, warnings=(*shown.warnings, silence))
 
 
-def follow_events(run_dir: Path) -> Generator[list[StoredEvent], None, None]:
+def follow_events(
+    run_dir: Path, note: Callable[[Liveness], None] = lambda _: None
+) -> Generator[list[StoredEvent], None, None]:
     """The events of a run from its beginning on: every POLL_S those that are new, often none, until the verdict is
     among them or its supervisor has died.
 
-    As with `follow`, the caller decides how long to wait for somebody who starts the run. Raises RunError for events of
-    a newer version.
+    As with `follow`, the caller decides how long to wait for somebody who starts the run. `note` gets each look at its
+    lease. Raises RunError for events of a newer version.
     """
     tail = Tail(run_dir / EVENTS_FILE)
     looked = time.monotonic()
-    watch = LeaseWatch(run_dir, looked)
+    watch = LeaseWatch(run_dir, looked, DEAD_S)
     lives = watch.look(looked)
     died: float | None = None
     while True:
         now = time.monotonic()
         if now - looked >= LEASE_LOOK_S:
             looked, lives = now, watch.look(now)
+            note(lives)
         # Asked before the events are read: what a supervisor wrote before it died is then read in the last round.
         # A lease that cannot be read for so long is damaged, and nobody renews it.
         awaited = lives.lease is None and (lives.silent_s < SILENCE_S or not has_lease(run_dir))

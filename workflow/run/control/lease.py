@@ -17,14 +17,16 @@ from types import TracebackType
 
 from workflow.errors import RunError
 from workflow.formats.job_end_file import read_job_end
-from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.lease_file import BEAT_S, DEAD_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
+from workflow.replace_file import create_whole
 from workflow.run.processes.process_reaper import born_ticks
+from workflow.run.processes.process_tree import is_suspended
 
-# Clocks of hosts do not differ by more: a lease that is older needs no watching.
-LONG_AGO_S = 600.0
 _PAUSE_S = 0.1
+# A reader that looks so seldom was stopped, or its look has hung: the lease may have changed meanwhile.
+_OWN_PAUSE_S = 5.0
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _PADDED = 1024
@@ -60,6 +62,23 @@ class Liveness:
     lease: Lease | None
     alive: bool
     silent_s: float = 0.0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its supervisor is a process of this machine that a signal has stopped, or its job's suspension."""
+        return self.alive and self.lease is not None and is_suspended([self.lease.pid]) and self.is_here
+
+    @property
+    def silence_text(self) -> str:
+        """Of one that may live: `its supervisor on n1 is silent: no heartbeat for 14 s`; "" while it is heard."""
+        if self.lease is None or not self.alive or self.silent_s < SILENCE_S:
+            return ""
+        return self.silence_of("is suspended" if self.is_stopped else "is silent")
+
+    def silence_of(self, what: str) -> str:
+        """The same, whatever is known; `what` it does: `is suspended`."""
+        host = "" if self.lease is None else f" on {self.lease.host}"
+        return f"its supervisor{host} {what}: no heartbeat for {self.silent_s:.0f} s"
 
     @property
     def is_here(self) -> bool:
@@ -105,19 +124,14 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        temporary = self._temporary()
         try:
-            temporary.write_bytes(self._text(0))
-            # Unlike a rename, a link fails where the name exists: of two supervisors one gets the lease.
-            os.link(temporary, self._path)
+            create_whole(self._path, self._text(0))  # of two supervisors one gets the lease
         except FileExistsError as error:
             raise RunError(
                 f"{self._path.parent}: this run has been started before", "start a new one: wf run PIPELINE"
             ) from error
         except OSError as error:
             raise RunError(f"cannot write {self._path}: {error.strerror}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
         self._thread.start()
         return self
 
@@ -155,28 +169,35 @@ class Heartbeat:
 
 
 class LeaseWatch:
-    """Watches the lease of a run; `now` is a clock of the reader that nobody sets."""
+    """Watches the lease of a run; `now` is a clock of the reader that nobody sets. A supervisor of another machine is
+    dead after `dead_s` without a beat; one of this machine when its process has ended.
+    """
 
-    def __init__(self, run_dir: Path, now: float) -> None:
-        self._run_dir = run_dir
+    def __init__(self, run_dir: Path, now: float, dead_s: float = SILENCE_S) -> None:
+        self._run_dir, self._dead_s = run_dir, dead_s
         self._lease: Lease | None = None
-        self._changed = now
+        self._changed = self._looked = now
 
     def look(self, now: float) -> Liveness:
-        """Whether the supervisor lives, as far as is known by now: until SILENCE_S have passed, it may."""
+        """Whether the supervisor lives, as far as is known by now: until `dead_s` have passed, it may."""
+        if now - self._looked > _OWN_PAUSE_S:
+            self._changed += now - self._looked
+        self._looked = now
         lease = read_lease(self._run_dir)
         if lease is not None and (self._lease is None or lease.beat != self._lease.beat):
             self._lease, self._changed = lease, now
         lease = self._lease
         silent_s = now - self._changed
-        alive = lease is not None and silent_s < SILENCE_S and has_process(lease) is not False
+        here = None if lease is None else has_process(lease)
+        alive = lease is not None and here is not False and (here is True or silent_s < self._dead_s)
         return Liveness(lease, alive and not _is_job_ended(self._run_dir, lease), silent_s)
 
 
-def examine_leases(run_dirs: Sequence[Path]) -> list[Liveness]:
-    """Whether the supervisors of these runs live. Takes up to SILENCE_S for those of other hosts, all at once."""
+def examine_leases(run_dirs: Sequence[Path], dead_s: float = SILENCE_S) -> list[Liveness]:
+    """Whether the supervisors of these runs live. Takes up to SILENCE_S for those of other hosts, all at once: one that
+    was silent for so long is dead, or with `dead_s` only when its lease is older than that."""
     begin = time.monotonic()
-    watches = [LeaseWatch(run_dir, begin) for run_dir in run_dirs]
+    watches = [LeaseWatch(run_dir, begin, dead_s) for run_dir in run_dirs]
     first = [watch.look(begin) for watch in watches]
     found = [_at_once(run_dir, seen) for run_dir, seen in zip(run_dirs, first, strict=True)]
     while any(seen is None for seen in found):
@@ -186,8 +207,9 @@ def examine_leases(run_dirs: Sequence[Path]) -> list[Liveness]:
             before = first[number].lease
             if found[number] is None and before is not None:
                 seen = watch.look(now)
-                if not seen.alive:
-                    found[number] = Liveness(seen.lease, False, max(seen.silent_s, _age_s(run_dirs[number])))
+                if not seen.alive or seen.silent_s >= SILENCE_S:
+                    silent_s = max(seen.silent_s, _age_s(run_dirs[number]))
+                    found[number] = Liveness(seen.lease, seen.alive and silent_s < dead_s, silent_s)
                 elif seen.lease is not None and seen.lease.beat != before.beat:
                     found[number] = seen
     return [seen for seen in found if seen is not None]
@@ -201,13 +223,13 @@ def lost_lease(run_dir: Path) -> Liveness:
 def may_be_written(run_dir: Path) -> bool:
     """Whether the supervisor of a run that has a verdict may still write its report.
 
-    The process of a notebook lives on when its runs have ended: after LONG_AGO_S without a heartbeat it has.
+    The process of a notebook lives on when its runs have ended: after DEAD_S without a heartbeat it has.
     """
     if not has_lease(run_dir):
         return False
     lease = read_lease(run_dir)
     ended = lease is not None and has_process(lease) is False
-    return not ended and _age_s(run_dir) <= LONG_AGO_S
+    return not ended and _age_s(run_dir) <= DEAD_S
 
 
 def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
@@ -220,7 +242,7 @@ def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
     here = has_process(seen.lease)
     if here is not None:
         return Liveness(seen.lease, here, age_s)
-    return Liveness(seen.lease, False, age_s) if age_s > LONG_AGO_S else None
+    return Liveness(seen.lease, False, age_s) if age_s > DEAD_S else None
 
 
 def _is_job_ended(run_dir: Path, lease: Lease | None) -> bool:

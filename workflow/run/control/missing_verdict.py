@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from workflow.errors import EXIT_RUN_FAILED, WfError
+from workflow.formats.run_clock import run_time
 from workflow.launch.allocation import Allocation
 from workflow.run.control.lease import Liveness, examine_leases, has_lease, read_lease
 from workflow.run.processes.process_reaper import write_verdict
@@ -32,7 +32,7 @@ def write_missing_verdict(
     """
     if lives.alive or _is_renewed(run_dir, lives) or read_start_and_verdict(run_dir).finished is not None:
         return False
-    write_verdict(str(run_dir), state, exit_code, reason, time.time(), cause)
+    write_verdict(str(run_dir), state, exit_code, reason, run_time(run_dir), cause)
     release_reserve(run_dir)
     return True
 
@@ -66,7 +66,7 @@ def record_failed_start(
                 write_missing_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _requeued(lives, which), "requeued")
             return
         reason = "; ".join(problem.message for problem in error.problems)
-        write_verdict(str(run_dir), "failed", error.exit_code, reason, time.time())
+        write_verdict(str(run_dir), "failed", error.exit_code, reason, run_time(run_dir))
 
 
 def _is_taken_by_another(run_dir: Path) -> bool:
@@ -80,7 +80,7 @@ def _requeue(run_dir: Path, allocation: Allocation, environ: Mapping[str, str]) 
     scheduler = scheduler_named(allocation.source) if allocation.source in SCHEDULERS else None
     restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
     before, ordered = read_allocation(run_dir), read_job(run_dir)
-    jobs = {found.job for found in (before, ordered) if found is not None and found.job}
+    jobs = {before.job if before is not None else "", ordered.number if ordered is not None else ""} - {""}
     if not allocation.job or (restarts == "0" and allocation.job not in jobs):
         return ""
     return f"job {allocation.job}" + (f" (restart {restarts})" if restarts != "0" else "")

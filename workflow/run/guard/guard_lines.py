@@ -35,7 +35,9 @@ class NodeLoad:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One line of one guard. `sees_beats`: whether it sees beats in the lease; None where the line does not say."""
+    """One line of one guard. `sees_beats`: whether it sees beats in the lease; None where the line does not say.
+    `ended`: why it ends all processes of the run on its node.
+    """
 
     node: str
     ranks: tuple[RankProcess, ...] = ()
@@ -44,6 +46,7 @@ class NodeReport:
     load: NodeLoad | None = None
     sees_beats: bool | None = None
     text: str = ""
+    ended: str = ""
 
 
 def to_lines(
@@ -55,6 +58,7 @@ def to_lines(
     load: NodeLoad | None = None,
     sees_beats: bool | None = None,
     text: str = "",
+    ended: str = "",
 ) -> Iterator[bytes]:
     """The lines of what has changed; a beat when nothing has."""
     first: dict[str, Any] = {"node": node}
@@ -62,8 +66,9 @@ def to_lines(
         first |= {"load": load.load, "free": load.free_bytes}
     if sees_beats is not None:
         first["sees_beats"] = sees_beats
-    if text:
-        first["text"] = text
+    for key, value in (("text", text), ("ended", ended)):
+        if value:
+            first[key] = value
     yield _line(first)
     for stage, facts in (memory or {}).items():
         # The end of a rank comes after what is known of it.
@@ -90,6 +95,7 @@ def parse_line(line: bytes) -> NodeReport | None:
             load=load,
             sees_beats=record.get("sees_beats"),
             text=str(record.get("text", "")),
+            ended=str(record.get("ended", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

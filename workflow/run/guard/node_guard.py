@@ -1,11 +1,13 @@
 """The guard of a run on one node, a program, once per node of the allocation:
 
-    python -I -S node_guard.py RUN_DIR [JOB COMMAND…]
+    python -I -S node_guard.py RUN_DIR LIMIT_S [JOB COMMAND…]
 
-It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
-counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
+It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when for
+LIMIT_S the counter in RUN_DIR/lease.json has not changed, and no byte has come through standard input, where launchers
 pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
 server, as it does for no `stat`, and a file that was replaced is found by its name again.
+
+Nothing in the main thread waits for a file of the run directory: its file system may not answer for minutes.
 
 Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
 too: without its supervisor it would hold its nodes until its time limit.
@@ -19,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import select
 import signal
@@ -27,33 +28,39 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.bp_holes import drop_data
+from workflow.formats.guard_ends import GuardEnd, note_guard_end
 from workflow.formats.guard_requests import GuardRequest, has_requests, read_request
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.node_folder import links, remove_here
 from workflow.formats.read_json import read_json
-from workflow.formats.run_variables import STAGE_VARIABLE
+from workflow.formats.run_variables import GUARDS_VARIABLE, STAGE_VARIABLE
+from workflow.interrupts import own_signals
 from workflow.replace_file import replace_file
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.guard.own_node import node_name
 from workflow.run.guard.rank_processes import RankFinder, RankProcess, allowed_cores
 from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
-from workflow.run.processes.process_reaper import end_members, find_members
+from workflow.run.processes.process_reaper import end_members, find_members, remove_shared, shared_memory
 
 # Between two looks at the lease. Of 10,000 nodes these are 5,000 opens a second. A silent one is looked at more often.
 LOOK_S, _SILENT_LOOK_S = 2.0, 0.5
 _SUSPECT_S = 5.0
-_LONGEST_S = 60.0
+# One pass takes no longer, unless the guard was stopped meanwhile: by a signal, or with its job.
+_LONGEST_PASS_S = 2.0
 # How often ranks and what comes in are looked at.
 _TURN_S = 0.5
 # How often all processes of the node are looked at: often while stages start.
 _SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
+# So long after a rank was first seen its MPI may make shared memory.
+_MPI_START_S = 120.0
 # How often load and memory are sent, where nothing else is.
 _LOAD_S = 20.0
 # How often what is to end is looked for: a rank may have been on its way here.
@@ -62,24 +69,34 @@ _PENDING_BYTES = 1 << 20
 # The guard on the supervisor's node, if that lives, writes the verdict in this time, and the job ends with its script.
 _OWN_END_S = 5.0
 _COMMAND_S = 20.0
+# For a file of the run directory, whose file system may not answer.
+_FILES_S = 3.0
 
 
 class HeartbeatMonitor:
     """Decides whether the supervisor of a run has died, by its beats in the lease and in the guard's own pipe. Pure.
 
     Takes the counter at each look; `silent_s` is how long it has not changed. Nobody's clock is compared: the guard
-    counts its own seconds between changes of the counter. Seconds in which it could not look, because it was suspended
-    or its file system hung, do not count: the file may have changed meanwhile. Where the file system shows the beats
-    late, the longest delay so far is added to the silence that is allowed.
+    counts its own seconds. Seconds in which it was suspended never count, and those in which a look hangs do not count
+    as silence of the lease: the file may have changed meanwhile. Where the file system shows the beats late, the
+    longest delay so far is added to the silence that is allowed.
 
-    A file system may hide the beats for minutes while all processes live. A supervisor whose beats come through the
-    launcher of the guards lives, whatever the lease says. Not all launchers pass them to all nodes: without any such
-    beat the lease alone counts.
+    The beats in the pipe come from a thread that touches no file. So where they came:
+    - only the lease is silent, or cannot be looked at: the supervisor lives, and its file system stalls;
+    - only the pipe is silent: it lives, and the launcher, or a link, stalls;
+    - both, for `limit_s`: it is dead, or this node is cut off and what runs here must end before it is started again
+      elsewhere. A look that hangs says nothing for the supervisor then;
+    - the pipe has been closed, as the kernel does when the supervisor is killed, and the lease is silent for 10 s: it
+      is dead.
+    Not all launchers pass beats to all nodes: without any the lease alone counts, for `limit_s`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float) -> None:
         self.silent_s = 0.0
+        self._limit_s = limit_s
         self._pipe_silent_s: float | None = None  # None: no beat has ever come through it
+        self._closed = False  # whether the pipe was closed after beats had come
+        self._unseen_s = 0.0  # since the lease was last seen to change
         self._beat: int | None = None
         self._longest_s = 0.0
 
@@ -89,29 +106,24 @@ class HeartbeatMonitor:
         return LOOK_S if self.silent_s < _SUSPECT_S else _SILENT_LOOK_S
 
     @property
-    def limit_s(self) -> float:
-        """The silence of the lease after which it says nothing for the supervisor."""
-        return min(SILENCE_S + max(0.0, self._longest_s - BEAT_S - 1.25 * LOOK_S), _LONGEST_S)
-
-    @property
     def sees_beats(self) -> bool | None:
         """Whether the lease shows that the supervisor lives; None where that is not known yet."""
-        if self.silent_s >= self.limit_s:
+        if self._is_silent(SILENCE_S):
             return False
         return None if self._beat is None else True
 
     @property
-    def is_dead(self) -> bool:
-        """Whether the supervisor has been silent for too long. Without any lease nothing is known."""
-        if self._pipe_silent_s is not None and self._pipe_silent_s < SILENCE_S:
-            return False
-        return self._beat is not None and self.silent_s >= self.limit_s
-
-    def is_cut_off(self, looks_since_s: float) -> bool:
-        """Whether neither the launcher nor the file system brings anything: a look has hung for so long. Another
-        attempt of the stages here may be about to begin on another node."""
-        is_silent = self._pipe_silent_s is not None and self._pipe_silent_s >= SILENCE_S
-        return is_silent and looks_since_s >= SILENCE_S
+    def why_dead(self) -> str:
+        """What has been missed for too long; "" while the supervisor may live. Without any lease nothing is known."""
+        if self._pipe_silent_s is None:
+            is_dead = self._beat is not None and self._is_silent(self._limit_s)
+            return f"no heartbeat of the supervisor in the run directory for {self.silent_s:.0f} s" * is_dead
+        if self._closed and self._beat is not None and self._is_silent(SILENCE_S):
+            return f"the supervisor has closed its connection, and shows no heartbeat for {self.silent_s:.0f} s"
+        if min(self._pipe_silent_s, self._unseen_s) < self._limit_s:
+            return ""
+        file = f"the run directory has shown none for {self._unseen_s:.0f} s"
+        return f"no heartbeat of the supervisor through the launcher for {self._pipe_silent_s:.0f} s, and {file}"
 
     def look(self, beat: int | None, passed_s: float) -> None:
         """The counter in the lease, None where it cannot be read, `passed_s` after the look before."""
@@ -120,33 +132,37 @@ class HeartbeatMonitor:
             return
         if self._beat is not None:
             self._longest_s = max(self._longest_s, self.silent_s)
-        self._beat, self.silent_s = beat, 0.0
+        self._beat, self.silent_s, self._unseen_s = beat, 0.0, 0.0
 
-    def listen(self, heard: bool, passed_s: float) -> None:
-        """Whether a beat has come through the pipe, `passed_s` after the call before."""
+    def listen(self, heard: bool, closed: bool, passed_s: float) -> None:
+        """Whether a beat has come through the pipe, and whether it is closed now, `passed_s` after the call before."""
+        passed_s = min(passed_s, _LONGEST_PASS_S)
+        self._unseen_s += passed_s
         if heard:
             self._pipe_silent_s = 0.0
         elif self._pipe_silent_s is not None:
             self._pipe_silent_s += passed_s
+            self._closed = closed
+
+    def _is_silent(self, limit_s: float) -> bool:
+        return self.silent_s >= limit_s + max(0.0, self._longest_s - BEAT_S - 1.25 * LOOK_S)
 
 
 class _LeaseReader(threading.Thread):
     """Reads the counter again and again: a file system that hangs must not silence the guard."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limit_s: float) -> None:
         super().__init__(name="lease", daemon=True)
         self.path = path
-        self.monitor = HeartbeatMonitor()
+        self.monitor = HeartbeatMonitor(limit_s)
         self.has_looked = threading.Event()
-        self.looks_since = math.inf  # since when a look goes on; infinity while none does
 
     def run(self) -> None:
         """Look for ever."""
         last = time.monotonic()
         while True:
-            self.looks_since = time.monotonic()
             beat = _read_beat(self.path)
-            self.looks_since, now = math.inf, time.monotonic()
+            now = time.monotonic()
             self.monitor.look(beat, now - last)
             last = now
             self.has_looked.set()
@@ -166,16 +182,15 @@ class _BeatPipe:
     """Standard input: the beats of the supervisor, where the launcher passes them on to this node."""
 
     def __init__(self) -> None:
-        self._open = True
+        self.is_closed = False
 
     def has_beat(self) -> bool:
         """Whether one has come since the last call."""
         came = False
         with contextlib.suppress(OSError, ValueError):
-            while self._open and select.select([0], [], [], 0)[0]:
-                data = os.read(0, 4096)
-                self._open = bool(data)
-                came = came or self._open
+            while not self.is_closed and select.select([0], [], [], 0)[0]:
+                self.is_closed = not os.read(0, 4096)
+                came = came or not self.is_closed
         return came
 
 
@@ -215,8 +230,8 @@ class RequestTaker(threading.Thread):
         self._looked: dict[str, int] = {}
 
     def run(self) -> None:
-        """Look for ever."""
-        while True:
+        """Look for ever, where the run may ask for anything."""
+        while has_requests(self._run_dir):
             self.take(read_request(self._run_dir))
             time.sleep(LOOK_S)
 
@@ -278,6 +293,8 @@ class _RunOnNode:
         self._finder, self._memory = RankFinder(run_dir), MemoryWatch()
         self._known: dict[tuple[str, int], RankProcess] = {}
         self._stages: set[str] = set()
+        self._shared: dict[int, set[str]] = {}
+        self._first_seen: dict[int, float] = {}
         self._began = self._scanned = time.monotonic()
         self._scanned -= _SCAN_S
 
@@ -286,6 +303,7 @@ class _RunOnNode:
         if now - self._scanned >= _SCAN_S or now - self._began < _FIRST_SCANS_S:
             self._scanned = now
             found = {(each.stage, each.rank): each for each in self._finder.find()}
+            self._look_at_shared_memory([each.pid for each in found.values()], now)
         else:
             cores = {key: allowed_cores(each.pid) for key, each in self._known.items()}
             found = {key: self._known[key]._replace(cores=text) for key, text in cores.items() if text is not None}
@@ -294,6 +312,17 @@ class _RunOnNode:
         self._known = found
         self._look_at_memory()
         return changed, gone, {stage: self._memory.facts(stage) for stage in {stage for stage, _ in gone}}
+
+    def remove_shared(self) -> None:
+        """Remove the shared memory that killed ranks have left, when no process of the run is left here."""
+        remove_shared({path for paths in self._shared.values() for path in paths})
+
+    def _look_at_shared_memory(self, pids: list[int], now: float) -> None:
+        """MPI_Init makes it, in the first seconds of a rank; one without MPI has none."""
+        for pid in pids:
+            first = self._first_seen.setdefault(pid, now)
+            if not self._shared.get(pid) and now - first < _MPI_START_S:
+                self._shared[pid] = shared_memory([pid])
 
     def _look_at_memory(self) -> None:
         pids: dict[str, list[int]] = {}
@@ -308,6 +337,18 @@ class _RunOnNode:
                 self._memory.look(stage, its)
 
 
+def _end_older_guards(run_dir: str) -> None:
+    """End the guards of this run that another launcher has left here: nothing comes through their pipes any more."""
+    for pid in find_members(run_dir, by=GUARDS_VARIABLE):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            names = [word for word in variables if word.startswith(b"SLURMD_NODENAME=")]
+            own = [f"SLURMD_NODENAME={name}".encode() for name in [os.environ.get("SLURMD_NODENAME")] if name]
+            if names == own and os.fsencode(__file__) in words and os.fsencode(run_dir) in words:
+                os.kill(pid, signal.SIGKILL)
+
+
 def _load() -> NodeLoad | None:
     try:
         text = Path("/proc/meminfo").read_text()
@@ -318,52 +359,69 @@ def _load() -> NodeLoad | None:
 
 
 def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> None:
-    """End the job of a run without a supervisor, unless another guard does."""
-    beat = _read_beat(run_dir / LEASE_FILE)
-    end = JobEnd(node_name(), job, silent_s + _OWN_END_S, -1 if beat is None else beat)
-    if not claim_job_end(run_dir, end):
+    """End the job of a run without a supervisor, unless another guard does. Where the file system does not answer,
+    each guard may: to cancel a job twice does no harm."""
+    claims: list[bool] = []
+
+    def claim() -> None:
+        beat = _read_beat(run_dir / LEASE_FILE)
+        ends.append(JobEnd(node_name(), job, silent_s + _OWN_END_S, -1 if beat is None else beat))
+        claims.append(claim_job_end(run_dir, ends[0]))
+
+    ends: list[JobEnd] = []
+    _apart(claim, _FILES_S)
+    if claims == [False]:
         return
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
         problem = "" if done.returncode == 0 else " ".join((done.stderr or done.stdout).split())[:200] or "failed"
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = str(error)
-    if problem:
+    if problem and claims:
         with contextlib.suppress(OSError):
-            replace_file(run_dir / JOB_END_FILE, json.dumps(end._replace(problem=problem)._asdict()).encode())
+            replace_file(run_dir / JOB_END_FILE, json.dumps(ends[0]._replace(problem=problem)._asdict()).encode())
 
 
-def main(run_dir: str, job: str = "", *command: str) -> int:
+def _apart(act: Callable[[], None], within_s: float) -> None:
+    """Do something with files in a thread, and wait for it for so long: their file system may not answer."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(within_s)
+
+
+def main(run_dir: str, limit_s: str, job: str = "", *command: str) -> int:
     """Guard until the run has ended, or its supervisor is dead."""
+    own_signals()
     asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
-    lease = _LeaseReader(Path(run_dir, LEASE_FILE))
+    _end_older_guards(run_dir)
+    lease = _LeaseReader(Path(run_dir, LEASE_FILE), float(limit_s))
     lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(_TURN_S)
     requests = RequestTaker(run_dir)
-    if has_requests(run_dir):
-        requests.start()
+    requests.start()
     pipe, told = _BeatPipe(), lease.monitor.sees_beats
     output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
     sent = loaded = listened = time.monotonic()
     while True:
         now = time.monotonic()
-        lease.monitor.listen(pipe.has_beat(), now - listened)
+        lease.monitor.listen(pipe.has_beat(), pipe.is_closed, now - listened)
         listened = now
-        if lease.monitor.is_dead or lease.monitor.is_cut_off(now - lease.looks_since):
-            silent_s = max(lease.monitor.silent_s, now - lease.looks_since)
-            text = f"no heartbeat of the supervisor for {silent_s:.0f} s: all processes of the run end"
-            output.send(b"".join(to_lines(node, text=text)))
+        if why := lease.monitor.why_dead:
+            output.send(b"".join(to_lines(node, ended=why)))
+            _apart(lambda: note_guard_end(Path(run_dir), GuardEnd(node, why)), _FILES_S)
             end_members(run_dir)
-            requests.remove_spools()
+            ranks.remove_shared()
+            _apart(requests.remove_spools, _FILES_S)
             if job:
                 time.sleep(_OWN_END_S)
                 _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
         if (asked.came or requests.ended) and not find_members(run_dir):
-            requests.remove_spools()
+            ranks.remove_shared()
+            _apart(requests.remove_spools, _FILES_S)
             return 0
         if requests.problem:
             output.send(b"".join(to_lines(node, text=requests.problem)))

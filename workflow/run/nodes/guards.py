@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import math
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -25,12 +28,14 @@ from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.guard import node_guard
 from workflow.run.guard.own_node import node_name
-from workflow.run.nodes.lost_nodes import NodeMonitor
+from workflow.run.nodes.lost_nodes import NodeMonitor, RankSeen
 from workflow.run.observe.sst_log import last_lines
+from workflow.run.processes.kernel_oom_kills import MemoryFacts
 from workflow.run.processes.process_reaper import end_members
 from workflow.run.processes.stage_processes import inherited_environment
 from workflow.run.records.job_record import read_job
 from workflow.run.state.events import Event, NodesUnwatched
+from workflow.run.state.node_loss import node_limit
 from workflow.schedulers.schedulers import scheduler_named
 
 LOG = "guards.log"
@@ -38,6 +43,8 @@ _PIPE_BYTES = 1 << 20
 # A launcher that ended is started again: a lost node may have ended it, and the guards on the others with it.
 _STARTS, _PAUSE_S = 3, 2.0
 _END_S = 1.0
+# How often the connection to the guards is looked at, where nothing comes.
+_TURN_S = 0.25
 
 
 def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Sequence[str]) -> LaunchRequest | None:
@@ -64,17 +71,90 @@ def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Seque
     )
 
 
-class NodeGuards:
-    """The guards of one run; none where all of it runs on this host. They never hold it up, and end with it."""
+class _Connection(threading.Thread):
+    """What goes to the guards and comes from them while their launcher runs.
 
-    def __init__(self, run_dir: Path, plan: Plan, allocation: Allocation) -> None:
-        self._run_dir = run_dir
+    It touches no file: a run directory that does not answer holds up the loop of the run, and nobody may take that
+    for the end of the supervisor, or of a node.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], watch: NodeMonitor, lock: threading.RLock, now: Callable[[], float]
+    ) -> None:
+        super().__init__(name="guards", daemon=True)
+        self._process, self._watch, self._lock, self._now = process, watch, lock, now
+        self._events: list[Event] = []
+        self._rest = b""
+        self._closed = threading.Event()
+        pipe = _pipe(process)
+        assert process.stdin is not None
+        for each in (pipe, process.stdin):
+            os.set_blocking(each.fileno(), False)
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def run(self) -> None:
+        """Until the launcher has closed its output, or `close` is called."""
+        said, goes_on, ready = -math.inf, True, select.poll()
+        ready.register(_pipe(self._process), select.POLLIN)
+        while goes_on and not self._closed.is_set():
+            ready.poll(1000 * _TURN_S)
+            if time.monotonic() - said >= BEAT_S:
+                said = time.monotonic()
+                self._say_beat()
+            lines, goes_on = self._lines()
+            with self._lock:
+                now = self._now()
+                self._events += self._watch.take(lines, now)
+                self._events += self._watch.look(now)
+
+    def close(self) -> None:
+        """Its launcher has ended: come to an end, although something that it has left may hold the pipe."""
+        self._closed.set()
+        self.join()
+
+    def take(self) -> list[Event]:
+        """What has happened since the last call."""
+        with self._lock:
+            events, self._events = self._events, []
+        return events
+
+    def _say_beat(self) -> None:
+        """One byte, which some launchers pass on to all guards."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            os.write(self._process.stdin.fileno(), b"\n")
+
+    def _lines(self) -> tuple[list[bytes], bool]:
+        """The whole lines that have come; whether more may come."""
+        parts, goes_on = [self._rest], True
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(_pipe(self._process).fileno(), _PIPE_BYTES):
+                parts.append(data)
+            goes_on = False
+        *lines, self._rest = b"".join(parts).split(b"\n")
+        return lines, goes_on
+
+
+class NodeGuards:
+    """The guards of one run; none where all of it runs on this host. They never hold it up, and end with it.
+
+    `now` is the clock of the run, in whose times its events are.
+    """
+
+    def __init__(
+        self, run_dir: Path, plan: Plan, allocation: Allocation, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run_dir, self._now = run_dir, now
         hosts, own = allocation.host_names, node_name()
         elsewhere = [host for host in hosts if not is_same_host(host, own)]
-        program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
+        limit_s = node_limit(plan).seconds
+        job = _own_job(run_dir, allocation)
+        program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), f"{limit_s:g}", *job]
         self._make_request = functools.partial(guard_request, plan, folder=run_dir, program=program)
         self._request = self._make_request(hosts) if elsewhere else None
-        self.watch = NodeMonitor(hosts if self._request is not None else (), own)
+        self._watch = NodeMonitor(hosts if self._request is not None else (), own, limit_s)
+        self._lock = threading.RLock()
         self._asked = GuardRequest()
         may_ask = any(
             stage.restart or stage.optional or any(end.on_node for end in stage.ends) for stage in plan.stages
@@ -84,26 +164,38 @@ class NodeGuards:
             with contextlib.suppress(OSError):
                 self._ask(self._asked)
         self._process: subprocess.Popen[bytes] | None = None
+        self._connection: _Connection | None = None
         self._starts = 0
         self._due = 0.0
-        self._rest = b""
-        self._said = 0.0
 
     def poll(self, now: float) -> list[Event]:
         """Start the guards at the first call; what they have said since the last one."""
         if self._request is None:
             return []
-        if self._process is None:
+        if self._process is None or self._connection is None:
             return self._start(now) if now >= self._due and self._starts < _STARTS else []
-        if now - self._said >= BEAT_S:
-            self._said = now
-            self._say_beat()
-        ended = self._process.poll() is not None  # before the last lines are read
-        events = self.watch.take(self._lines(), now)
-        events += self.watch.look(now)
+        ended = self._process.poll() is not None
+        if ended:
+            self._connection.close()
+        events = self._connection.take()
         if ended:
             events += self._note_end(now)
         return events
+
+    def doubt(self, failing: Collection[int], down: Mapping[str, str]) -> None:
+        """What makes silent nodes lost ones: see `NodeMonitor`."""
+        with self._lock:
+            self._watch.failing, self._watch.down = failing, down
+
+    def take_changed(self) -> list[RankSeen]:
+        """See `NodeMonitor`."""
+        with self._lock:
+            return self._watch.take_changed()
+
+    def memory_facts(self, stage: str) -> list[tuple[str, MemoryFacts]]:
+        """See `NodeMonitor`."""
+        with self._lock:
+            return [*self._watch.memory_facts(stage)]
 
     def end_stage(self, stage_file: Path) -> None:
         """Let the guards end what is left of one attempt of a stage, which has this file, on their nodes."""
@@ -140,8 +232,10 @@ class NodeGuards:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(max(0.1, deadline - time.monotonic()))
                     break
+            if self._connection is not None:
+                self._connection.close()
             _close(self._process)
-            self._process = None
+            self._process = self._connection = None
         if self._starts:
             # Launchers put what they start into sessions of their own, and send no signal to what has not reached them
             # yet: it would wait for them for ever.
@@ -155,7 +249,9 @@ class NodeGuards:
         self._asked = request
 
     def _start(self, now: float) -> list[Event]:
-        if (lost := self.watch.lost_hosts) and self._request is not None:
+        with self._lock:
+            lost = self._watch.lost_hosts
+        if lost and self._request is not None:
             self._request = self._make_request([host for host in self._request.hosts if host not in lost])
         assert self._request is not None
         self._starts += 1
@@ -174,36 +270,16 @@ class NodeGuards:
         except OSError as error:
             self._starts = _STARTS
             return [NodesUnwatched(now, f"cannot start {process.argv[0]}: {error.strerror}")]
-        pipe = _pipe(self._process)
-        assert self._process.stdin is not None
-        for each in (pipe, self._process.stdin):
-            os.set_blocking(each.fileno(), False)
-        with contextlib.suppress(OSError, AttributeError):
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._connection = _Connection(self._process, self._watch, self._lock, self._now)
+        self._connection.start()
         return []
-
-    def _say_beat(self) -> None:
-        """One byte, which some launchers pass on to all guards: the run directory may be slow."""
-        assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            os.write(self._process.stdin.fileno(), b"\n")
-
-    def _lines(self) -> list[bytes]:
-        """The whole lines that have come."""
-        assert self._process is not None
-        parts = [self._rest]
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(_pipe(self._process).fileno(), _PIPE_BYTES):
-                parts.append(data)
-        *lines, self._rest = b"".join(parts).split(b"\n")
-        return lines
 
     def _note_end(self, now: float) -> list[Event]:
         """The launcher of the guards has ended while the run goes on."""
         assert self._process is not None
         code = self._process.returncode
         _close(self._process)
-        self._process, self._rest = None, b""
+        self._process = self._connection = None
         self._due = now + _PAUSE_S
         if self._starts < _STARTS:
             return []
@@ -215,7 +291,7 @@ def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
     """The job of the run and the command that ends it, where `wf` has submitted it for this run alone: [] in a pilot,
     and in an allocation of the user's own."""
     record = read_job(run_dir)
-    if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
+    if record is None or record.scheduler != allocation.source or record.number not in ("", allocation.job):
         return []
     return [f"{record.scheduler} job {allocation.job}", *scheduler_named(record.scheduler).cancel(allocation.job)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workflow.formatting import plural
@@ -11,12 +11,12 @@ from workflow.launch.host_lists import short_host
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.processes.kernel_oom_kills import MemoryFacts
-from workflow.run.state.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
-from workflow.run.state.node_loss import NODE_LOST_S
+from workflow.run.state.events import Event, GuardActed, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+from workflow.run.state.node_loss import REPORTED_S
 
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
 SILENT_S = 2.5 * LINE_S
-# A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
+# A supervisor that was suspended has read no lines meanwhile.
 _OWN_PAUSE_S = 3.0
 
 
@@ -53,10 +53,16 @@ class RankSeen:
 class NodeMonitor:
     """The nodes of one run. Times are those of the caller's clock, which nobody sets.
 
-    `own` is the host of the supervisor, which is never lost.
+    `own` is the host of the supervisor, which is never lost. `limit_s`: silence that alone makes a node lost
+    (`state.node_loss`). `failing` and `down` are what makes it one after REPORTED_S: nodes near which a stage has
+    failed, by their index, and what the scheduler says of nodes that are down, by their host.
     """
 
-    def __init__(self, hosts: Sequence[str], own: str) -> None:
+    def __init__(self, hosts: Sequence[str], own: str, limit_s: float) -> None:
+        self.failing: Collection[int] = ()
+        self.down: Mapping[str, str] = {}
+        self._limit_s = limit_s
+        self._is_mute = False  # whether it was said that no node is heard of
         self._nodes = [_Node(index, host) for index, host in enumerate(hosts)]
         self._own = short_host(own)
         self._by_name = {short_host(node.host): node for node in self._nodes}
@@ -83,10 +89,13 @@ class NodeMonitor:
                 if node is None or report is None:
                     continue
                 self._note(node, report)
+                if report.ended:
+                    events.append(GuardActed(now, node.host, report.ended))
                 if line == b'{"node":"%s"}' % report.node.encode():
                     self._beats[line] = node
             if not node.was_heard or node.silent:
-                events.append(NodeSeen(now, node.index, node.host))
+                silence_s = round(now - node.heard, 3) if node.silent else 0.0
+                events.append(NodeSeen(now, node.index, node.host, silence_s))
             node.heard, node.silent = now, False
         return events
 
@@ -100,25 +109,46 @@ class NodeMonitor:
         heard = [node for node in self._nodes if node.was_heard and not node.lost]
         if pause > _OWN_PAUSE_S:
             for node in heard:
-                node.heard += pause
-        lost = self._overdue(heard, now, NODE_LOST_S)
-        new = [node for node in self._overdue(heard, now, SILENT_S) if not node.silent]
+                node.heard = min(now, node.heard + pause)
+        blind, self._blind = self._blind, []
+        said: list[Event] = [NodesUnwatched(now, _blind_text(blind))] if blind else []
+        silent = [node for node in heard if now - node.heard >= SILENT_S]
+        if len(silent) == len(heard) > 1 or any(short_host(node.host) == self._own for node in silent):
+            return said + self._note_mute(silent, now)
+        self._is_mute = False
+        found = [(node, why) for node in silent if (why := self._verdict(node, now)) is not None]
+        new = [node for node in silent if not node.silent]
         for node in new:
             node.silent = True
-        for node in lost:
+        for node, _ in found:
             node.lost = True
-        blind, self._blind = self._blind, []
         return [
-            *([NodesUnwatched(now, _blind_text(blind))] if blind else []),
-            *(NodeSilent(now, node.index, node.host) for node in new),
-            *(NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in lost),
+            *said,
+            *(NodeSilent(now, node.index, node.host, round(now - node.heard, 3)) for node in new),
+            *(
+                NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node), why)
+                for node, why in found
+            ),
         ]
 
-    def _overdue(self, nodes: Sequence[_Node], now: float, limit_s: float) -> list[_Node]:
-        """Those that have said nothing for so long."""
-        silent = [node for node in nodes if now - node.heard >= limit_s]
-        at_fault = len(silent) == len(nodes) > 1 or any(short_host(node.host) == self._own for node in silent)
-        return [] if at_fault else silent
+    def _verdict(self, node: _Node, now: float) -> str | None:
+        """Why a silent node is lost, "" for the limit alone; None: it is not yet."""
+        silence_s = now - node.heard
+        if silence_s >= REPORTED_S and node.host in self.down:
+            return f"the scheduler says `{self.down[node.host]}`"
+        if silence_s >= REPORTED_S and node.index in self.failing:
+            return "and a stage that runs there, or is joined to one, has failed"
+        return "" if silence_s >= self._limit_s else None
+
+    def _note_mute(self, silent: Sequence[_Node], now: float) -> list[Event]:
+        """The launcher of the guards says nothing, or cannot be heard: nothing is known of any node."""
+        silence_s = min(now - node.heard for node in silent)
+        if self._is_mute or silence_s < REPORTED_S:
+            return []
+        self._is_mute = True
+        nodes = "the nodes give" if len(silent) > 1 else f"node {silent[0].host} gives"
+        text = f"{nodes} no sign of life since {silence_s:.0f} s: the launcher of the guards, or a link, is at fault"
+        return [NodesUnwatched(now, text)]
 
     def take_changed(self) -> list[RankSeen]:
         """The ranks that are new, or may use other cores, since the last call."""

@@ -14,12 +14,17 @@ LEAST_BYTES = 1 << 16
 
 def full_disk_note(place: Path, what: str = "the disk of the run directory") -> str:
     """What to say of a failure while the disk at this place is full; empty where it is not, or nobody can tell."""
+    free = free_bytes(place)
+    return f"no space is left on {what}" if free is not None and free < LEAST_BYTES else ""
+
+
+def free_bytes(place: Path) -> int | None:
+    """Bytes that this user can still write there; None where nobody can tell."""
     try:
         found = os.statvfs(place)
     except OSError:
-        return ""
-    blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-    return f"no space is left on {what}" if blocks * found.f_frsize < LEAST_BYTES else ""
+        return None
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
 
 
 def full_place_text(file: Path, stream: str) -> str:

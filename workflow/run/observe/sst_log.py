@@ -3,8 +3,12 @@
 Text of ADIOS2 2.12.1 (toolkit/sst/cp), as it prints with the environment variable SstVerbose:
 level 2 has a line when a stream opens and, at its end, the totals; level 3 adds every step, with the prefix
 `Writer (0x…): ` or `Reader (0x…): `; the address identifies the stream of one rank. The log reports the steps of a
-reader when they begin, not when they end. Ranks write to one file at the same time, so that a line may begin in the
-middle of another one. A killed process prints no totals.
+reader when they begin, not when they end. A killed process prints no totals.
+
+Ranks and threads write to one file at the same time, and ADIOS2 writes the prefix and the text of a line apart: each
+arrives whole, but a text may follow the prefix of another stream, or none. So the side is taken from the text, which
+differs for both. The address is believed only of a prefix that begins its line; a stage that has one stream on a side
+needs none. What cannot be attributed is of no stream (`name` is ""). The log is a hint: nothing follows from it alone.
 
 Faults of a transport are printed at any level from 1 on, and ADIOS2 waits for ever after them. Sources:
 thirdparty/EVPath/EVPath/cm.c (CMact_on_data), source/adios2/toolkit/sst/dp/ucx_dp.c (UcxReadRemoteMemory) and
@@ -14,7 +18,7 @@ rdma_dp.c (PostRead).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -23,7 +27,7 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.sides import Side
 from workflow.run.state.events import Fault, TransportFault
 
-FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
+FactKind = Literal["plane", "offered", "awaits", "opened", "steps", "failed", "closed"]
 
 
 @dataclass(frozen=True)
@@ -42,24 +46,29 @@ class Fact:
     text: str = ""
 
 
-_PREFIX = r"(?:(?P<role>Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
+_PREFIX = r"(?:(?P<begins>^)?(?:Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
 # At most two values in each.
 _PATTERNS: dict[str, str] = {
     "not_to_be_had": r'Preferred DataPlane "(\w+)" (?:is )?(not \w+)',
     "plane": r'Selecting DataPlane "(\w+)"',
     "writer_opening": r'Opening Stream "([^"]*)"',
-    "opened": r'Finish opening Stream "([^"]*)"',
+    "reader_opened": r'Finish opening Stream "([^"]*)", starting',
+    "writer_opened": r'Finish opening Stream "([^"]*)"',
+    "awaits": r'Stream "([^"]*)" waiting for [1-9]\d* readers',
     "opened_quietly": r"Writer is using \w+ Connection Communication pattern",
     "written": r"Sending (?:Empty )?TimestepMetadata for (?:Discarded )?timestep (\d+)",
     "blocked": r"Blocking on QueueFull condition",
-    "read": r"SstAdvanceStep returning Success on timestep \d+",
+    "read": r"SstAdvanceStep returning Success on timestep (\d+)",
     "failed": r"returning FatalError because of conn\w* failure|Writer failed before returning data",
     "summary": r'Stream "([^"]*)" \((0x[0-9a-f]+)\) summary info',
     "created": r"Timesteps Created = (\d+)",
     "consumed": r"Timesteps Consumed = (\d+)",
     "received": r"DataBytesReceived = (\d+)",
 }
-_LINE = re.compile(_PREFIX + r"[ \t]*(?:" + "|".join(f"(?P<{name}>{text})" for name, text in _PATTERNS.items()) + ")")
+_PREFIXED = re.compile(r"(?:Reader|Writer) \(0x[0-9a-f]+\): ")
+_LINE = re.compile(
+    _PREFIX + r"[ \t]*(?:" + "|".join(f"(?P<{name}>{text})" for name, text in _PATTERNS.items()) + ")", re.MULTILINE
+)
 # Lines of ADIOS2 that are left out of `wf logs`: those of the log level that wf sets, and those of a program that
 # leaves a stream open, which the run reports itself.
 _CHATTER = re.compile(
@@ -81,17 +90,22 @@ _CHATTER = re.compile(
 
 @dataclass
 class SstLog:
-    """A reader of one stage's log. Feed it whole lines in any portions."""
+    """A reader of one stage's log. Feed it whole lines in any portions. `single`: the sides on which the stage has one
+    stream, so that each line is about that."""
 
+    single: Container[Side] = ()
     _names: dict[str, str] = field(default_factory=dict)  # address → path
-    _steps: dict[str, int] = field(default_factory=dict)  # address → steps written, or begun by a reader
-    _failed: set[str] = field(default_factory=set)
-    _ending: tuple[str, str] = ("", "")  # address and path of the summary that is being printed
+    _written: dict[str, int] = field(default_factory=dict)  # path → steps written
+    _read: dict[str, tuple[int, int]] = field(default_factory=dict)  # path → steps begun by its readers, the last one
+    _failed: set[str] = field(default_factory=set)  # paths
+    _ending: str = ""  # path of the summary that is being printed
     _consumed: int = 0
+    _is_detailed: bool = False  # whether the log is at level 3 or above: its lines have prefixes
     _plane: tuple[str, str] = ("", "")  # logged before the name of its stream; why it is not the preferred one
 
     def feed(self, text: str) -> Iterator[Fact]:
         """The facts in these lines, in order."""
+        self._is_detailed = self._is_detailed or _PREFIXED.search(text) is not None
         for match in _LINE.finditer(text):
             if match.lastgroup == "writer_opening" and self._plane[0]:
                 yield Fact(
@@ -103,9 +117,6 @@ class SstLog:
                 yield fact
 
     def _fact(self, match: re.Match[str]) -> Fact | None:
-        address = match["address"] or ""
-        name = self._names.get(address, "")
-        side: Side = "read" if match["role"] == "Reader" else "write"
         # The last group to close is the pattern itself; its values follow it.
         place = match.lastindex or 0
         value = match[place + 1] if place < match.re.groups else None
@@ -115,35 +126,53 @@ class SstLog:
             case "plane":
                 self._plane = str(value), "" if self._plane[0] else self._plane[1]
             case "writer_opening":
-                self._names[address] = path = str(value)
-                # Without the prefix the log is at level 2, where a writer's open is not seen to end.
-                return Fact("offered" if address else "opened", "write", path)
-            case "opened":
-                self._names[address] = path = str(value)
-                return Fact("opened", side, path)
+                self._note(match, str(value))
+                # At level 2 a writer's open is not seen to end.
+                return Fact("offered" if self._is_detailed else "opened", "write", str(value))
+            case "awaits":
+                return Fact("awaits", "write", str(value))
+            case "reader_opened" | "writer_opened":
+                self._note(match, str(value))
+                return Fact("opened", "read" if match.lastgroup == "reader_opened" else "write", str(value))
             case "opened_quietly":
-                return None if address else Fact("opened", "read", "")
+                return None if self._is_detailed else Fact("opened", "read", "")
             case "written":
-                self._steps[address] = steps = int(value or 0) + 1
+                name = self._name(match, "write")
+                self._written[name] = steps = int(value or 0) + 1
                 return Fact("steps", "write", name, steps)
             case "blocked":  # in the end_step of the next step
-                return Fact("steps", "write", name, self._steps.get(address, 0) + 1)
+                name = self._name(match, "write")
+                return Fact("steps", "write", name, self._written.get(name, 0) + 1)
             case "read":
-                self._steps[address] = steps = self._steps.get(address, 0) + 1
-                return Fact("steps", "read", name, steps)
+                name, step = self._name(match, "read"), int(value or 0)
+                count, last = self._read.get(name, (0, -1))
+                if step > last:  # each rank says it
+                    self._read[name] = count, last = count + 1, step
+                return Fact("steps", "read", name, count)
             case "failed":
-                self._failed.add(address)
+                name = self._name(match, "read")
+                self._failed.add(name)
                 return Fact("failed", "read", name)
             case "summary":
-                self._ending = match[place + 2], str(value)
+                self._ending = str(value)
             case "created":
-                return Fact("closed", "write", self._ending[1], int(value or 0))
+                return Fact("closed", "write", self._ending, int(value or 0))
             case "consumed":
                 self._consumed = int(value or 0)
             case "received":
-                complete = not self._failed & {self._ending[0], ""}
-                return Fact("closed", "read", self._ending[1], self._consumed, int(value or 0), complete)
+                complete = not self._failed & {self._ending, ""}
+                return Fact("closed", "read", self._ending, self._consumed, int(value or 0), complete)
         return None
+
+    def _note(self, match: re.Match[str], name: str) -> None:
+        if match["begins"] is not None:
+            self._names[match["address"]] = name
+
+    def _name(self, match: re.Match[str], side: Side) -> str:
+        """The stream that a line without a name is about; "" where that is not known, or there is only one."""
+        if side in self.single or match["begins"] is None:
+            return ""
+        return self._names.get(match["address"], "")
 
 
 def is_chatter(line: str) -> bool:

@@ -72,6 +72,8 @@ def another_stream(plan: StagePlan, end: EndPlan, name: str, now: float) -> Stre
 
 
 def _path_hint(end: EndPlan) -> str:
+    if end.opened:
+        return f"is `path: {Path(end.opened).name}` of its port the name that it opens?"
     return f"pass ${{{{ streams.{end.stream}.path }}}} to the program"
 
 
@@ -130,24 +132,47 @@ class SstFollower:
     plan: StagePlan
     tail: Tail
     reported: set[EndOfStream] = field(default_factory=set)  # its own records are better
-    log: SstLog = field(default_factory=SstLog)
+    log: SstLog = field(init=False)
+    _offered: set[str] = field(default_factory=set)  # streams that it writes and has opened, or begun to
+    _strange: list[str] = field(default_factory=list)  # names of no stream, for whose readers it waits
+
+    def __post_init__(self) -> None:
+        self.log = log_of(self.plan)
 
     def poll(self, now: float) -> Iterator[Event]:
         """The new facts as events; the steps of one end in one event."""
         steps: dict[EndOfStream, Event] = {}
         for fact in self.log.feed(self.tail.read()):
             end = end_of_fact(fact, self.plan)
+            if fact.kind == "awaits":
+                self._strange += [fact.name] if end is None else []
+                continue
             if end is None or (end.stream, end.side) in self.reported:
                 continue
-            if fact.side == "write" and fact.kind in ("offered", "opened") and not is_same_name(fact.name, end):
-                yield another_stream(self.plan, end, fact.name, now)
-                continue
+            if fact.side == "write" and fact.kind in ("offered", "opened"):
+                self._offered.add(end.stream)
             event = to_event(fact, end.stream, self.plan.name, now)
             if fact.kind == "steps":
                 steps[end.stream, end.side] = event
                 continue
             yield event
         yield from steps.values()
+        yield from self._misplaced(now)
+
+    def _misplaced(self, now: float) -> Iterator[Event]:
+        """The streams for whose readers the program waits in vain, where a contact file says so, too."""
+        for name in self._strange:
+            for end in logged_ends(self.plan, "write"):
+                contact = Path(self.plan.cwd, _stream_path(name, end) + end.traits.contact_suffix)
+                if end.stream not in self._offered and contact.exists():
+                    self._strange = []
+                    yield another_stream(self.plan, end, name, now)
+                    return
+
+
+def log_of(plan: StagePlan) -> SstLog:
+    """A reader of the log of a stage."""
+    return SstLog({end.side for end in plan.ends if len(logged_ends(plan, end.side)) == 1})
 
 
 @dataclass
@@ -156,7 +181,7 @@ class PlaneFollower:
 
     plan: StagePlan
     tail: Tail
-    log: SstLog = field(default_factory=SstLog)
+    log: SstLog = field(default_factory=SstLog)  # the name of a plane's stream follows it
     _known: set[str] = field(default_factory=set)
 
     def poll(self, now: float) -> Iterator[Event]:
@@ -181,11 +206,12 @@ def size_on_disk(path: Path) -> int:
 
 
 def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
-    """The end that a line of the log is about: the only one, or the one of that path."""
+    """The end that a line of the log is about: the one of that path, or the only one, which a program may read by
+    another name."""
     ends = logged_ends(plan, fact.side)
-    if len(ends) == 1:
+    if len(ends) == 1 and (not fact.name or fact.side == "read"):
         return ends[0]
-    whole = [end for end in ends if _stream_path(fact.name, end) == _stream_path(end.path, end)]
+    whole = [end for end in ends if _stream_path(fact.name, end) == _stream_path(_opened(end), end)]
     same = [end for end in ends if is_same_name(fact.name, end)]
     return next(iter(whole + same), None)
 
@@ -197,7 +223,12 @@ def logged_ends(plan: StagePlan, side: Side) -> list[EndPlan]:
 
 def is_same_name(name: str, end: EndPlan) -> bool:
     """Whether a program that opens this name, from whichever folder, opens this stream."""
-    return Path(_stream_path(name, end)).name == Path(_stream_path(end.path, end)).name
+    return Path(_stream_path(name, end)).name == Path(_stream_path(_opened(end), end)).name
+
+
+def _opened(end: EndPlan) -> str:
+    """What the program opens."""
+    return end.opened or end.path
 
 
 def _stream_path(name: str, end: EndPlan) -> str:

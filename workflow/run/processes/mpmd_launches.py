@@ -132,6 +132,8 @@ class MpmdLaunches:
 def _aborted(folder: Path) -> bool:
     """Whether a stage's stderr ends with the message of MPI_Abort."""
     try:
-        return _ABORT in (folder / "stderr.log").read_bytes()[-_LAST_BYTES:].decode(errors="replace")
+        with (folder / "stderr.log").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
+            return _ABORT in file.read().decode(errors="replace")
     except OSError:
         return False

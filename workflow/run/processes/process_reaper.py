@@ -13,11 +13,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from workflow.formats.node_folder import remove_here
-from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import run_time
 from workflow.formats.run_variables import RUN_VARIABLE
 
 PROC = Path("/proc")
@@ -62,6 +62,25 @@ def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIAB
         more = {pid for pid, parent in parents.items() if parent in found and pid not in found and pid != own}
         found |= more
         grown = bool(more)
+    return found
+
+
+def left_processes(named_as: str, stages: Mapping[str, int], by: str) -> dict[str, list[str]]:
+    """The living processes of a run by what each names in its environment as its stage: value of the variable `by` →
+    their programs. One that names none is of the stage in `stages` in whose process group, or session, it is.
+
+    `named_as` is the run's directory, `stages` has the process group of each.
+    """
+    found: dict[str, list[str]] = {}
+    variable, groups = f"{by}=".encode(), {group: name for name, group in stages.items()}
+    for pid in find_members(named_as, groups):
+        with contextlib.suppress(OSError):
+            folder = f"{PROC}/{pid}"
+            _, _, group, session = _stat(folder)
+            named = _names(f"{folder}/environ", variable)
+            name = os.fsdecode(named[0].removeprefix(variable)) if named else groups.get(group, groups.get(session))
+            if name is not None:
+                found.setdefault(name, []).append(os.fsdecode(_read(f"{folder}/comm").strip()))
     return found
 
 
@@ -179,7 +198,7 @@ def end_run(run_dir: str, groups: Iterable[int]) -> None:
     end_members(run_dir, groups)
     remove_here(run_dir)
     reason = "the supervisor was killed; its guard ended the stages"
-    write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)), "supervisor_killed")
+    write_verdict(run_dir, "failed", 1, reason, run_time(run_dir), "supervisor_killed")
 
 
 def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float, cause: str = "") -> None:
@@ -195,10 +214,3 @@ def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: floa
     with Path(run_dir, EVENTS).open("ab") as file:
         # The supervisor may have died within a line.
         file.write((b"\n" if file.tell() else b"") + json.dumps(event).encode() + b"\n")
-
-
-def _run_time(events: Path) -> float:
-    """Unix seconds of the run's clock (`state.events.Clock`), by its first event; of the wall clock without that."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
-        return time.monotonic() + float(read_json(file.readline())["clock_offset_s"])
-    return time.time()

@@ -38,6 +38,9 @@ class Signals:
             # SIGINT is what stages are asked to stop by. They would inherit that it is ignored (`wf run … &` in a
             # script), but not a handler.
             handled.setdefault(signal.SIGINT, _ignore)
+            # A program that runs a pipeline in its own process may have ignored it: exit codes would be lost.
+            if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+                handled[signal.SIGCHLD] = _ignore
             # First the descriptor: a signal between the two would be handled, and written nowhere.
             self._wakeup_before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
             self._before = {number: signal.signal(number, handler) for number, handler in handled.items()}

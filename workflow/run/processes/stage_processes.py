@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +79,7 @@ def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
     return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
 
 
+_LOST_STATUS = 255  # of a process that has ended in an unknown way, in place of an exit code
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
@@ -104,6 +105,7 @@ class StageProcesses:
         # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
         self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
+        self._left: dict[str, tuple[Path, int]] = {}  # what has ended → its folder, its process group
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
         self._readable: set[int] = set()
@@ -238,9 +240,12 @@ class StageProcesses:
         # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
         spec, process = self._running.pop(name)
+        self._left[name] = spec.folder, process.pid if process.pid in self._groups else 0
         self._close_exit_descriptor(name)
         code, usage = _reap(process)
         cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
+        if code is None:
+            return Ending(None, None, "another part of this process, or the system, has taken its exit status", cpu_s)
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
@@ -249,6 +254,18 @@ class StageProcesses:
         lines = [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")]
         ending = to_ending(code, spec.launcher, lines)
         return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
+
+    def left_behind(self, names: Collection[str]) -> dict[str, list[str]]:
+        """What these have started and not ended before they ended themselves → the programs, where they live still.
+
+        By their environment, wherever they have gone; what has emptied that, by its process group and session.
+        """
+        known = {str(self._left[name][0] / STAGE_FILE): name for name in names if name in self._left}
+        if not known:
+            return {}
+        groups = {file: group for file, name in known.items() if (group := self._left[name][1]) in self._groups}
+        found = process_reaper.left_processes(str(self._run_dir), groups, STAGE_VARIABLE)
+        return {known[file]: programs for file, programs in found.items() if file in known}
 
     def memory_facts(self, name: str) -> MemoryFacts:
         """What the kernel reports of the memory of a process that was started here, now that it has been killed."""
@@ -355,15 +372,17 @@ class _Usage(NamedTuple):
     peak_bytes: int | None = None
 
 
-def _reap(process: subprocess.Popen[bytes]) -> tuple[int, _Usage]:
-    """(exit code as of Popen, what it used) of a process that has ended.
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int | None, _Usage]:
+    """(exit code as of Popen, what it used) of a process that has ended; the code is None where somebody else has
+    taken it: a program in whose process this runs, or the system, while SIGCHLD is ignored.
 
     Linux counts the memory of this process, from which that one was forked: up to that size nothing is known.
     """
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except ChildProcessError:  # a thread has waited for it, where there are no pidfds
-        return process.wait(), _Usage()
+    except ChildProcessError:
+        process.returncode = _LOST_STATUS  # nobody waits for it again
+        return None, _Usage()
     process.returncode = os.waitstatus_to_exitcode(status)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
@@ -419,7 +438,8 @@ def _exit_descriptor(process: subprocess.Popen[bytes]) -> int:
     reader, writer = os.pipe()
 
     def wait() -> None:
-        process.wait()
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its status is for `collect`
         os.close(writer)
 
     threading.Thread(target=wait, daemon=True).start()

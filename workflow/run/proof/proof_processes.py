@@ -79,7 +79,9 @@ class ShortProcess:
     def last_error_line(self) -> str:
         """The last line of its standard error that says anything."""
         with contextlib.suppress(OSError):
-            lines = self.log.read_bytes()[-4096:].decode(errors="replace").splitlines()
+            with self.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 4096))
+                lines = file.read().decode(errors="replace").splitlines()
             return next((line.strip() for line in reversed(lines) if line.strip()), "")
         return ""
 

@@ -68,6 +68,8 @@ def plan_smoke(
 def _why_not(stream: StreamPlan, stages: Sequence[StagePlan]) -> str:
     if not stream.traits.in_memory:
         return f"{stream.engine} moves its data through files"
+    if stream.closes_circle:
+        return "it closes a circle, in which the programs see to the order of their opens"
     if any(stage.launch.group is not None for stage in stages):
         return "its ends share a launch line"
     if stream.transport == "mpi":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
+from workflow.home import set_home
 from workflow.replace_file import replace_file
 from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import PART_FILE, PartRecord, read_part
@@ -73,6 +74,8 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     if found is not None:
         return found.resolve()
     known = known_runs()
+    if name == LATEST and known and not latest.is_symlink():  # a file system without symbolic links
+        return (Path(RUNS) / known[-1]).resolve()
     if name == LATEST:
         raise RunError(f"no run here: there is no {latest}", _other_runs("", known))
     if exists(Path(name)):
@@ -200,24 +203,19 @@ def is_abandoned(run_dir: Path) -> bool:
         return False
 
 
-def state_dir() -> Path | None:
-    """`$XDG_STATE_HOME/wf`, by default below `~/.local/state`; None without a home."""
-    home = os.environ.get("HOME", "")
-    state = os.environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
-    return Path(state, "wf") if state else None
+def state_dir() -> Path:
+    """`$XDG_STATE_HOME/wf`, by default below `~/.local/state`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or f"{set_home()}/.local/state", "wf")
 
 
-def index_file() -> Path | None:
-    """The file of hints; None without a home."""
-    state = state_dir()
-    return state / "runs.jsonl" if state else None
+def index_file() -> Path:
+    """The file of hints."""
+    return state_dir() / "runs.jsonl"
 
 
 def note_run(directory: Path) -> None:
     """Add a run, whose directory is absolute. A home that cannot be written is no reason to say anything."""
     index = index_file()
-    if index is None:
-        return
     with contextlib.suppress(OSError):
         line = json.dumps({"run": str(directory), "from": str(Path.cwd())})
         index.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,9 +230,8 @@ def note_run(directory: Path) -> None:
 
 def noted_runs(started_in: Path | None = None) -> list[Path]:
     """Directories of runs that are there now, each once; with `started_in` those that were started in this folder."""
-    index = index_file()
     found: dict[Path, None] = {}
-    for record in read_json_lines(index).records if index is not None else ():
+    for record in read_json_lines(index_file()).records:
         run, folder = record.get("run"), record.get("from")
         if isinstance(run, str) and run.startswith("/") and (started_in is None or folder == str(started_in)):
             found[Path(run)] = None

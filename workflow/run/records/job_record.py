@@ -18,8 +18,9 @@ JOB_FILE = "job.json"
 class JobRecord:
     """`name` is the job's name in the scheduler, which no other job has: by it a job is found whose id is not known.
 
-    `job` is empty until the scheduler has given an id. `submitted`: Unix seconds. `exit_code_file` is written by the
-    job's script at its end, if it comes so far; `{job}` in it stands for the id.
+    `job` is empty until the scheduler has given an id; with `;CLUSTER` behind it where it named one. `submitted`: Unix
+    seconds. `exit_code_file` is written by the job's script at its end, if it comes so far; `{job}` in it stands for
+    the id. `accepted`: what the submit command printed where it has accepted the job and named no id.
     """
 
     scheduler: str
@@ -28,11 +29,17 @@ class JobRecord:
     submitted: float = 0.0
     wf_version: str = ""
     exit_code_file: str = ""
+    accepted: str = ""
+
+    @property
+    def number(self) -> str:
+        """The id as the job itself knows it."""
+        return self.job.partition(";")[0]
 
     @property
     def text(self) -> str:
-        """`slurm job 12`."""
-        return f"{self.scheduler} job {self.job or self.name}"
+        """`slurm job 12`, `slurm job 12 on cluster nautilus`."""
+        return f"{self.scheduler} job {self.job.replace(';', ' on cluster ') or self.name}"
 
 
 def read_job(run_dir: Path) -> JobRecord | None:

@@ -31,6 +31,7 @@ from workflow.run.chain import NEXT_PART_FILE, NEXT_SETTINGS
 from workflow.run.part_files import PIECES, in_run, join_earlier, join_files, link_reused, link_states
 from workflow.run.part_record import PART_FILE, PartRecord, read_part, write_part
 from workflow.run.records.events_file import EVENTS_FILE
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 
@@ -84,7 +85,8 @@ def create_run_dir(
     try:
         _fill(directory, plan, source, provenance)
         if run_dir is None and (beside is None or _leads_on(beside, latest)):
-            point_latest(directory.parent, directory)
+            with contextlib.suppress(OSError):  # a file system without symbolic links
+                point_latest(directory.parent, directory)
     except (OSError, ValueError, RunError) as error:
         _remove(directory, itself=not existed)
         if isinstance(error, RunError):
@@ -138,11 +140,24 @@ def _claim(directory: Path, mode: int) -> Path:
         with contextlib.suppress(PermissionError):
             directory.chmod(mode)  # whatever the umask
     except FileExistsError as error:
+        if restarts := _restarts_of_job(directory):
+            text = f"{directory} has the run that this job made before the scheduler requeued it (restart {restarts})"
+            raise RunError(text, f"a run directory is used once; go on with that run: wf resume {directory}") from error
         text = f"{directory} exists and is not an empty directory"
         raise RunError(text, "give another --run-dir, or leave it out") from error
     except OSError as error:
         raise _cannot_write(directory, error) from error
     return directory
+
+
+def _restarts_of_job(directory: Path) -> str:
+    """How often the scheduler has started the job of this process again, where a run in it has used this directory; ""
+    where that is not so."""
+    before = read_allocation(directory)
+    if before is None or not before.job or before.source not in SCHEDULERS:
+        return ""
+    restarts = os.environ.get(scheduler_named(before.source).restart_variable, "0")
+    return "" if restarts == "0" else restarts
 
 
 def _remove(directory: Path, itself: bool) -> None:
@@ -274,7 +289,7 @@ def kept_plan(plan: Plan) -> Plan:
     read the plan need not be one who may read them."""
     stages = []
     for stage in plan.stages:
-        own = {end.config for end in stage.ends if end.dialect in FILES}
+        own = {end.config for end in stage.ends if end.dialect in FILES} - stage.edited.keys()
         kept = {path: text for path, text in stage.files.items() if path in own}
         stages.append(stage.model_copy(update={"files": kept}))
     return plan.model_copy(update={"stages": stages})
@@ -285,7 +300,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     folder = stage_dir(directory, stage.name)
     every_s = _save_every_s(stage, plan)
     readers, written = ({}, {}) if every_s is None else _behind(stage, plan)
-    (folder / "work").mkdir(parents=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)  # a stream may be in it
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
     settings = StageSettings(
         stage=stage.name,
@@ -311,10 +326,24 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         )
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
+    link_inputs(stage)
     for place, text in stage.files.items():
         _make_private(Path(place), executable=False).write_bytes(text.encode())
     for place, original in stage.copies.items():
         shutil.copyfile(original, _make_private(Path(place), executable=os.access(original, os.X_OK)))
+
+
+def link_inputs(stage: StagePlan) -> None:
+    """Let the streams be found under the names by which programs open them that know no other. Raises OSError."""
+    for end in stage.ends:
+        suffix = end.traits.contact_suffix
+        place, target = Path(end.opened + suffix), Path(end.path + suffix)
+        if not end.opened or place == target:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()  # an attempt that goes on from a spool reads another file
+        place.symlink_to(os.path.relpath(target, place.parent))  # the folder of the run may be moved
 
 
 def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:
@@ -379,9 +408,16 @@ _RECORDS = {
 }  # fmt: skip
 
 
+def leads_inside(path: Path, directory: Path) -> bool:
+    """Whether this is a link to something of this directory, which is found there, too."""
+    return path.is_symlink() and path.resolve().is_relative_to(directory.resolve())
+
+
 def written_data(run_dir: Path) -> Iterator[Path]:
-    """What the stages of a run wrote: files and directories apart from the records of wf and the logs."""
+    """What the stages of a run wrote: files and directories apart from the records of wf and the logs. A link to data
+    of the run is none: they are where it leads."""
     for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
         if folder.is_dir():
-            yield from (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
+            found = (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
+            yield from (path for path in found if not leads_inside(path, run_dir))
     yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)

@@ -309,7 +309,7 @@ class StageKilled(Event):
     of the node. `cgroup_kills`, `node_kills`: how many processes of its cgroup, and of this node, the kernel has killed
     for lack of memory since the stage was started; `cgroup_is_own`: whether only processes of this stage were seen in
     its cgroup. `log`: what the kernel's log has about its processes. `is_here`: whether all its processes ran on this
-    node.
+    node. `guard`: which guard has killed them, and why; "" where none has.
     """
 
     stage: str
@@ -321,34 +321,47 @@ class StageKilled(Event):
     cgroup_is_own: bool = False
     node_kills: int | None = None
     log: list[str] = field(default_factory=list)
+    guard: str = ""
 
 
 @dataclass(frozen=True)
 class NodeSeen(Event):
-    """The guard on a node of the allocation has said its first word, or the first after a silence. `node` is the plan's
-    index.
+    """The guard on a node of the allocation has said its first word, or the first after a silence of `silence_s`
+    seconds. `node` is the plan's index.
     """
 
     node: int
     host: str
+    silence_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """For users, after a silence."""
+        return f"node {self.host} gave no sign of life for {self.silence_s:.0f} s; nothing was ended because of that"
 
 
 @dataclass(frozen=True)
 class NodeSilent(Event):
-    """The guard on a node has missed a word: the node may be lost."""
+    """The guard on a node has missed a word, and has said nothing for `silence_s` seconds: the node may be lost."""
 
     node: int
     host: str
+    silence_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class NodeLost(Event):
-    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run."""
+    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run.
+
+    `why`: what made it a verdict before the limit of `deadlines.node`: something that waited for the node has failed,
+    or the scheduler says so; "" after the limit.
+    """
 
     node: int
     host: str
     silence_s: float
     last: str
+    why: str = ""
 
     @property
     def silent_since(self) -> float:
@@ -362,6 +375,64 @@ class NodesUnwatched(Event):
     goes on."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class ProcessesLeft(Event):
+    """A warning: a stage has ended with exit code 0, and processes that it has started have not. `programs`: a name for
+    each; `killed`: they were ended with the run."""
+
+    stage: str
+    programs: list[str]
+    killed: bool
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        is_one = len(self.programs) == 1
+        what = f"{len(self.programs)} process{'' if is_one else 'es'}"
+        names = ", ".join(dict.fromkeys(self.programs))
+        if self.killed:
+            were = "was" if is_one else "were"
+            return f"at the end {what} {were} killed that {self.stage} had left running ({names})"
+        return (
+            f"{self.stage} has ended, {what} that it started still run{'s' if is_one else ''} ({names}), to be killed "
+            "at the end of the run: let the program wait for what it starts (in a shell, `wait`)"
+        )
+
+
+@dataclass(frozen=True)
+class GuardActed(Event):
+    """The guard on a node has ended all processes of the run there. `why`: what it had missed."""
+
+    host: str
+    why: str
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        return f"the guard on {self.host} has ended all processes of the run there: {self.why}"
+
+
+@dataclass(frozen=True)
+class LoopPaused(Event):
+    """The supervisor has seen nothing for the last `seconds`: no limit of a stage counts them.
+
+    `stopped_s`: so long of that its process was stopped; else it waited, for the file system of the run directory.
+    """
+
+    seconds: float
+    stopped_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        if self.stopped_s >= self.seconds / 2:
+            return f"the supervisor was stopped for {self.seconds:.0f} s (SIGSTOP, or its job was suspended)"
+        return (
+            f"the supervisor waited {self.seconds:.0f} s for a file: the file system of the run directory did not "
+            "answer; nothing was ended because of that"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
-RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued", "supervisor_killed"]
+RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "supervisor_killed"]
 # Those that are not the fault of the programs.
 FROM_OUTSIDE: frozenset[RunCause] = frozenset(
     {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}
@@ -156,7 +156,8 @@ class StopRequested(Event):
 
 @dataclass(frozen=True)
 class RunFinished(Event):
-    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause."""
+    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause; `lacks`: of a run that has
+    succeeded, what has failed in it: `5 of 6 members`, `without look`."""
 
     state: Outcome
     exit_code: int
@@ -164,3 +165,4 @@ class RunFinished(Event):
     stage: str
     cause: RunCause = ""
     words: list[str] = field(default_factory=list)
+    lacks: str = ""

@@ -14,12 +14,15 @@ from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
+    GuardActed,
     Interrupted,
+    LoopPaused,
     NodeLost,
     NodeRanks,
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -63,6 +66,7 @@ from workflow.run.state.lifecycle_events import (
     StageUnneeded,
     StopRequested,
 )
+from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.state.run_state import (
     KEPT_WARNINGS,
     KEPT_WORDS,
@@ -70,6 +74,7 @@ from workflow.run.state.run_state import (
     EndKey,
     EndState,
     RunState,
+    RunWarning,
     StageState,
 )
 
@@ -131,6 +136,9 @@ class _Draft:
         """The ends as they are by now."""
         return self._before.ends if self._ends is None else self._ends
 
+    def _warn(self, event: RunWarning) -> None:
+        self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+
     def take(self, event: Event) -> None:
         """One event more; after the verdict only what became of the records of the run."""
         if self._finished and not isinstance(event, RecordsLost):
@@ -159,18 +167,23 @@ class _Draft:
                     typed = "wf detach" if self._before.plan.is_attached else "wf cancel"
                     self._changes |= {"interrupted": f"`{typed}` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
-                self._changes["silent"] = self.get("silent") | {node}
+                self._changes["silent"] = {**self.get("silent"), node: event}
             case NodeSeen(node=node, host=host):
-                self._changes["silent"] = self.get("silent") - {node}
+                self._changes["silent"] = _left(self.get("silent"), node)
+                if event.silence_s >= REPORTED_S:
+                    self._warn(event)
                 taken = {*(each.node for each in self.get("lost")), *(each.by for each in self.get("moves"))}
                 if node not in taken and not self._before.plan.uses_node(node):
                     self._changes["spares"] = {**self.get("spares"), node: host}
             case NodeLost(node=node):
-                self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}
+                self._changes |= {"silent": _left(self.get("silent"), node), "lost": (*self.get("lost"), event)}
                 self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != node}
             case NodeReplaced(by=by):
                 self._changes["spares"] = {each: on for each, on in self.get("spares").items() if each != by}
                 self._changes["moves"] = (*self.get("moves"), event)
+            case LoopPaused(seconds=seconds):
+                self._changes["pauses"] = (*self.get("pauses"), (t - seconds, t))[-KEPT_WARNINGS:]
+                self._warn(event)
             case SchedulerSaid():
                 self._changes["scheduler"] = event
             case StopPlanned(at=at, end=end):
@@ -238,11 +251,15 @@ class _Draft:
                     self._changes["steered"] = {**self.get("steered"), stage: values}
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
-                self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-            case NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
-                self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+                self._warn(event)
+            case GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
+                self._warn(event)
+            case ProcessesLeft(stage=stage):
+                before = self.get("warnings")
+                others = tuple(each for each in before if not isinstance(each, ProcessesLeft) or each.stage != stage)
+                self._changes["warnings"] = (*others, event)[-KEPT_WARNINGS:]
             case RecordsLost():
-                self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+                self._warn(event)
                 self._believe_exit_code(event.stage)
             case StageSucceeded(stage=stage):
                 self.change_stage(stage, status="succeeded")
@@ -275,6 +292,10 @@ class _Draft:
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
+                end = self.ends.get((stream, stage, side))
+                # Totals of a log are certain, the steps that were counted until then are not.
+                if end is not None and not end.reported and self._before.plan.stream(stream).traits.counted_by == "log":
+                    self._change_end((stream, stage, side), steps=steps)
                 self._change_end((stream, stage, side), closed=t, complete=complete)
 
     def _await_restart(self, name: str) -> None:
@@ -429,6 +450,10 @@ class _Draft:
                     self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
                     self._put(_changed(other, {"next_written": t}))
+
+
+def _left(silent: Mapping[int, NodeSilent], node: int) -> dict[int, NodeSilent]:
+    return {each: event for each, event in silent.items() if each != node}
 
 
 def _without(decided: RestartDecided, stage: str) -> RestartDecided:

@@ -12,9 +12,14 @@ from workflow.plan.plan_model import Plan
 from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
+    GuardActed,
+    LoopPaused,
     NodeLost,
     NodeRanks,
+    NodeSeen,
+    NodeSilent,
     NodesUnwatched,
+    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -28,7 +33,18 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
-RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | SpoolGrows | StrangeReader
+RunWarning = (
+    StageSilent
+    | RecordsLost
+    | NodeRanks
+    | NodesUnwatched
+    | ProcessesLeft
+    | SpoolGrows
+    | StrangeReader
+    | NodeSeen
+    | GuardActed
+    | LoopPaused
+)
 Status = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
 ]  # fmt: skip
@@ -185,7 +201,8 @@ class RunState:
     cause: RunCause = ""
     stop_at: float | None = None  # when the run is to be stopped because its allocation ends at `ends_at`
     ends_at: float | None = None
-    silent: frozenset[int] = frozenset()  # nodes that may be lost
+    silent: Mapping[int, NodeSilent] = field(default_factory=dict)  # nodes that may be lost
+    pauses: tuple[tuple[float, float], ...] = ()  # (from, to): when the supervisor has seen nothing, the newest
     lost: tuple[NodeLost, ...] = ()
     spares: Mapping[int, str] = field(default_factory=dict)  # nodes that run nothing and have said so → their host
     moves: tuple[NodeReplaced, ...] = ()  # of lost nodes to spare ones
@@ -211,6 +228,23 @@ class RunState:
             or (self.cancelled and not self.culprit and not self.cause)
             or bool(self.unaffected)
         )
+
+    def waited_s(self, since: float) -> float:
+        """The seconds from then to now in which the supervisor has looked: limits of stages count no others. What
+        happened meanwhile is seen after a pause only."""
+        return self.t - since - self.paused_s(since)
+
+    def paused_s(self, since: float) -> float:
+        """The seconds from then to now in which it has not."""
+        return sum(max(0.0, end - max(begin, since)) for begin, end in self.pauses)
+
+    def back(self, limit_s: float) -> float:
+        """What began before this time has lasted longer than the limit (see `waited_s`)."""
+        begin = self.t - limit_s
+        for pause, end in reversed(self.pauses):
+            if end > begin:
+                begin -= end - pause
+        return begin
 
     @property
     def job(self) -> str:
@@ -243,6 +277,18 @@ class RunState:
         if writer.closed is None or end.closed is None or not (writer.counted and end.counted):
             return None
         return max(0, writer.steps - end.steps)
+
+    def is_log_missing(self, end: EndState) -> bool:
+        """Whether nothing is in the log of a program about an end that the other end shows to be open: its output may
+        go elsewhere. Then nothing is known of it but its exit code."""
+        if end.reported or end.opened is not None or self.plan.stream(end.stream).traits.counted_by != "log":
+            return False
+        if end.side == "write":
+            return any(reader.steps or reader.complete for reader in self.readers(end.stream))
+        # A writer waits for its only reader. One of which something else is known has a log.
+        is_awaited = len(self.readers(end.stream)) == 1 and not end.not_awaited
+        silent = all(each.opened is None and each.offered is None for each in self.ends_of(end.stage))
+        return is_awaited and silent and self.writer(end.stream).opened is not None
 
     def left_since(self, name: str) -> float | None:
         """Since when a stage that runs has closed all its streams; None where that is not so, or not known."""

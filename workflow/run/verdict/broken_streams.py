@@ -18,11 +18,12 @@ from workflow.run.verdict.failed_stages import others_go_on
 LEFT_S = 3.0
 
 
-def broken_stream(state: RunState, t: float) -> tuple[str, str] | None:
+def broken_stream(state: RunState) -> tuple[str, str] | None:
     """(the reader that is gone, what is lost) where the counts prove it, though nothing else has shown it yet."""
     for (name, reader, side), behind in state.behind.items():
         writer = state.writer(name)
-        if t - behind.since > LEFT_S + state.visibility_s and _is_fed(state, writer, state.ends[name, reader, side]):
+        is_old = state.waited_s(behind.since) > LEFT_S + state.visibility_s
+        if is_old and _is_fed(state, writer, state.ends[name, reader, side]):
             lost = _loss(writer.steps - behind.steps, writer, reader)
             return reader, f"{reader} was lost: {lost}; {writer.stage} went on without it"
     return None
@@ -100,7 +101,15 @@ def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
     stage = state.stages[reader.stage]
     if not stage.runs or stage.status == "restarting" or others_go_on(state, reader.stage):
         return False
+    if not (_is_certain(state, writer) and _is_certain(state, reader)):
+        return False
     return _takes_all(state, writer, reader)
+
+
+def _is_certain(state: RunState, end: EndState) -> bool:
+    """Whether its steps are surely its own: lines of a log do not always say which of several streams they are of."""
+    same = [each for each in state.ends_of(end.stage) if each.side == end.side and not each.reported]
+    return end.reported or len(same) == 1
 
 
 def _takes_all(state: RunState, writer: EndState, reader: EndState) -> bool:

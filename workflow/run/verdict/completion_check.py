@@ -58,6 +58,8 @@ def _problem(state: RunState, end: EndState) -> str | None:
     if not end.counted:
         missing = end.closed is not None and not end.complete
         return f"left no {state.plan.stream(end.stream).path}" if missing else ""
+    if end.closed is None and state.is_log_missing(end):
+        return ""
     if end.closed is None:
         if end.live and end.opened is None:
             log = not end.reported and state.plan.stream(end.stream).traits.counted_by == "log"
@@ -89,7 +91,7 @@ def _is(plan: EndPlan, end: EndState) -> bool:
 def _miscount(state: RunState, end: EndState) -> str | None:
     """What is wrong with the number of steps read; nothing at the writing end, whose number is what counts."""
     writer, queue = state.writer(end.stream), state.plan.stream(end.stream).queue
-    if not writer.counted:
+    if not writer.counted or state.is_log_missing(writer):
         return ""
     # What there is of one that is left out is all.
     ended = writer.closed is not None or state.goes_without(writer.stage)

@@ -16,16 +16,17 @@ from workflow.run.state.run_state import StageState
 
 # What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
 OUTER: frozenset[EndCause] = frozenset(
-    {"out_of_memory", "node_lost", "preempted", "time_limit", "cancelled", "not_started"}
+    {"out_of_memory", "node_lost", "preempted", "requeued", "time_limit", "cancelled", "not_started"}
 )
 # What is said of a whole step comes after what is said of its ranks, which it has ended.
-_OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "time_limit"})
+_OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "requeued", "time_limit"})
 # Launchers report the ends of ranks that fail together within this time. The first SIGKILL of their own comes later.
 _TOGETHER_S = 3.0
 _TEXTS: dict[EndCause, str] = {
     "out_of_memory": "ran out of memory",
     "node_lost": "lost a node",
     "preempted": "was preempted by the scheduler",
+    "requeued": "was ended by the scheduler, which has requeued the job",
     "time_limit": "was ended by the scheduler at its time limit",
     "cancelled": "was cancelled from outside this run",
     "not_started": "could not be started",
@@ -35,6 +36,7 @@ _JOB_TEXTS: dict[SchedulerCause, str] = {
     "node_lost": "lost a node",
     "out_of_memory": "ran out of memory",
     "preempted": "was preempted",
+    "requeued": "was requeued",
     "time_limit": "reached its time limit",
 }
 
@@ -67,6 +69,8 @@ def exit_text(stage: StageState) -> str:
         return _said_text(stage, first)
     if stage.signal is not None:
         return signal_text(stage.signal) + note + _kill(stage)
+    if stage.code is None:
+        return f"ended, and its exit code is not known{note}"
     return f"ended with exit code {stage.code}{note}"
 
 
@@ -74,7 +78,8 @@ def loss_text(lost: list[NodeLost]) -> str:
     """`node n2 was lost (no sign of life for 10 s)`."""
     names = " and ".join(node.host for node in lost)
     head = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
-    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s)"
+    why = next((f"; {node.why}" for node in lost if node.why), "")
+    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s{why})"
 
 
 def signal_name(number: int) -> str:
@@ -120,6 +125,8 @@ def kill_cause(facts: StageKilled) -> str:
     `: out of memory: …` if that is certain, `: out of memory? …` if it may be, else what speaks against it. Where
     nothing is known of memory, that is said last and asks nothing.
     """
+    if facts.guard:
+        return f" by {facts.guard}"
     if facts.log:
         found = _LOG.search(facts.log[-1])
         named = (

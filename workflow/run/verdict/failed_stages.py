@@ -5,7 +5,7 @@ The run goes on without a stage that nobody needs, such as a tap, and warns of i
 
 from __future__ import annotations
 
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.state.run_state import EndState, RunState
 
 
@@ -103,6 +103,26 @@ def failure_warnings(state: RunState) -> list[str]:
         elif stage.optional:
             found.append(f"{text} ({why})")
     return found
+
+
+def lacking(state: RunState) -> str:
+    """What a run that succeeds has lost: `5 of 6 members, without look`. A member in whose place another one has done
+    the work is not lost."""
+    members: dict[str, list[StagePlan]] = {}
+    for stage in state.plan.stages:
+        if stage.member is not None:
+            members.setdefault(stage.member.ensemble, []).append(stage)
+    texts = []
+    for name, stages in members.items():
+        wanted = sum(not stage.stands_in_for for stage in stages)
+        done = sum(state.stages[stage.name].status == "succeeded" for stage in stages)
+        if done < wanted:
+            texts.append(f"{done} of {wanted} members" + (f" of {name}" if len(members) > 1 else ""))
+    failed = [
+        stage.name for stage in state.plan.stages
+        if stage.member is None and state.stages[stage.name].status == "failed"
+    ]  # fmt: skip
+    return ", ".join([*texts, *([f"without {', '.join(failed)}"] if failed else [])])
 
 
 def awaited_streams(state: RunState, name: str) -> list[str]:

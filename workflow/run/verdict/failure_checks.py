@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.run.state.events import Event, StreamTransport, StreamTrouble, TransportFault
+from workflow.run.state.events import Event, StreamTransport, StreamTrouble
 from workflow.run.state.lifecycle_events import Deadline
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.failed_stages import others_go_on
-from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
+from workflow.run.verdict.transport_check import wrong_transport
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
@@ -36,10 +36,6 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
         wrong = wrong_transport(state)
         if wrong is not None:
             return RunFailure(*wrong)
-    if any(isinstance(event, TransportFault) for event in events):
-        lost = misdirected_message(state)
-        if lost:
-            return RunFailure("", lost)
     for event in events:
         if isinstance(event, StreamTrouble) and event.trouble == "misplaced":
             return RunFailure(event.stage, event.text)
@@ -52,9 +48,9 @@ def failure_by_deadlock(state: RunState, t: float) -> RunFailure | None:
     return None if found is None else RunFailure(*found)
 
 
-def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
+def failure_by_loss(state: RunState) -> RunFailure | None:
     """A stream whose steps do not arrive any more, by the counts of its two ends."""
-    found = broken_stream(state, t)
+    found = broken_stream(state)
     return None if found is None else RunFailure(*found)
 
 

@@ -10,7 +10,7 @@ import math
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.run.state.node_loss import NODE_LOST_S
+from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
 from workflow.run.verdict.failed_stages import failing_since, tolerated_failures
@@ -83,7 +83,7 @@ def _evidence_s(state: RunState, failed: str) -> float:
     if state.interrupted or culprit.signal == signal.SIGKILL or is_outer(culprit):
         return 0.0
     if state.silent and any(_near(state, culprit.name, node) for node in state.silent):
-        return NODE_LOST_S  # by then it is lost, or back
+        return REPORTED_S  # by then it is lost (`doubted_nodes`), or back
     lost = lost_writers(state, culprit.name)
     if lost:
         return 0.0 if all(_goes_on(state, name, culprit.exited or 0.0) for name in lost) else DYING_S
@@ -96,6 +96,12 @@ def _evidence_s(state: RunState, failed: str) -> float:
     unsure = [name for name in suspects if name not in culprit.alive or not speaks]
     far = any(LAUNCHERS[state.plan.stage(name).launch.launcher].other_machines for name in unsure)
     return (FAR_S if far else UNKNOWN_S) if unsure else 0.0
+
+
+def doubted_nodes(state: RunState) -> frozenset[int]:
+    """The silent nodes near which a stage has failed: so a short silence is enough."""
+    failed = [name for name in state.stages if state.stages[name].status == "failed"]
+    return frozenset(node for node in state.silent if any(_near(state, name, node) for name in failed))
 
 
 def _near(state: RunState, name: str, node: int) -> bool:

@@ -12,15 +12,18 @@ from workflow.run.state.run_state import RunState
 from workflow.run.verdict.failed_stages import can_be_ended, tolerated_failures
 from workflow.run.verdict.failure_checks import RunFailure
 from workflow.run.verdict.stall_detection import Silences, find_stalls, find_unended
+from workflow.run.verdict.transport_check import misdirected_message, misdirection
 from workflow.run.verdict.wait_diagnosis import diagnose
 
+# So long nothing moves after a message that was dropped, before it is why.
+LOST_MESSAGE_S = 30.0
 # Of `deadlines.start`: until then a tap has to open its stream.
 _TAP_SHARE = 0.8
 
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    found = _start_deadline(state, t) or _step_deadline(state, silences, t)
+    found = _lost_message(state, t) or _start_deadline(state, t) or _step_deadline(state, silences, t)
     return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
 
@@ -31,18 +34,34 @@ def first_open_limit(state: RunState) -> float:
     return state.plan.deadlines.start * (_TAP_SHARE if has_tap else 1.0)
 
 
+def lost_message_at(state: RunState) -> float | None:
+    """When a message that ADIOS2's log calls dropped counts as lost, unless a step is made before: the words alone end
+    no run. None: there is none."""
+    fault = misdirection(state)
+    if fault is None:
+        return None
+    moved = [sign for end in state.ends.values() if (sign := end.last_sign) is not None]
+    return max([fault.t, *moved]) + LOST_MESSAGE_S
+
+
+def _lost_message(state: RunState, t: float) -> RunFailure | None:
+    at = lost_message_at(state)
+    return None if at is None or t < at else RunFailure("", misdirected_message(state))
+
+
 def _start_deadline(state: RunState, t: float) -> RunFailure | None:
     limit, first = state.plan.deadlines.start, first_open_limit(state)
     for name, begin in opening_stages(state):
-        if t - begin <= first:
+        if state.waited_s(begin) <= first:
             continue
         stage, chain = diagnose(state, name, t)
         # Who waits for a stage that was started again gives it the time of its new attempt.
         begin = max(begin, _started_again(state, stage, t))
-        if t - begin <= first:
+        waited_s = state.waited_s(begin)
+        if waited_s <= first:
             continue
-        if t - begin > limit or can_be_ended(state, stage):
-            passed = limit if t - begin > limit else first
+        if waited_s > limit or can_be_ended(state, stage):
+            passed = limit if waited_s > limit else first
             return RunFailure(stage, f"streams not open within {passed:g} s: {chain}", "start")
     return None
 
@@ -57,13 +76,13 @@ def _started_again(state: RunState, name: str, t: float) -> float:
 
 def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.step
-    stall = None if limit is None else next(find_stalls(state, silences, t - limit, t), None)
+    stall = None if limit is None else next(find_stalls(state, silences, state.back(limit), t), None)
     return None if stall is None else RunFailure(stall.stage, f"no step for {limit:g} s: {stall.chain}", "step")
 
 
 def _exit_deadline(state: RunState, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.exit
-    stall = None if limit is None else next(find_unended(state, t - limit, t), None)
+    stall = None if limit is None else next(find_unended(state, state.back(limit), t), None)
     return None if stall is None else RunFailure(stall.stage, f"no sign of work for {limit:g} s: {stall.chain}", "exit")
 
 

@@ -16,10 +16,10 @@ from workflow.run.state.run_state import RunState
 from workflow.run.verdict.end_causes import first_end
 from workflow.run.verdict.failed_stages import lost_input, lost_text
 from workflow.run.verdict.failure_origin import settled_at
-from workflow.run.verdict.spare_nodes import ENDED_THERE_S
+from workflow.run.verdict.spare_nodes import ended_there_s
 
 # The scheduler is ending more than the stage: a next attempt would end in the same way.
-_OF_JOB: frozenset[EndCause] = frozenset({"cancelled", "preempted", "time_limit"})
+_OF_JOB: frozenset[EndCause] = frozenset({"cancelled", "preempted", "requeued", "time_limit"})
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -72,7 +72,7 @@ def next_restart(state: RunState, culprit: str, t: float) -> RestartDecided | st
     pending = [each for each in state.restarting if {*each.stages} & {*unit}]
     begun_with = {*unit, *(name for each in pending for name in each.stages)}
     stages = [stage.name for stage in state.plan.stages if stage.name in begun_with]
-    times = [each.at for each in pending] + [node.silent_since + ENDED_THERE_S for node in lost]
+    times = [each.at for each in pending] + [node.silent_since + ended_there_s(state) for node in lost]
     at = max([t if not before else t + rule.backoff_s, *times])
     return RestartDecided(t, culprit, stages, reason, step, at, outside, skips)
 
@@ -149,7 +149,7 @@ def due_restarts(state: RunState, t: float) -> list[RestartDecided]:
 def restarts_at(state: RunState, decided: RestartDecided) -> float:
     """When the next attempt begins: not before nothing is left on nodes that were lost since it was decided."""
     lost = [node for name in decided.stages for node in state.left_nodes(name)]
-    return max([decided.at, *(node.silent_since + ENDED_THERE_S for node in lost)])
+    return max([decided.at, *(node.silent_since + ended_there_s(state) for node in lost)])
 
 
 def broken_spool(state: RunState, t: float) -> tuple[str, str] | None:

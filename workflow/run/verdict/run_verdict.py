@@ -17,7 +17,7 @@ from workflow.run.state.lifecycle_events import RunCause, RunFinished
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
 from workflow.run.verdict.end_causes import OUTER, first_end, job_text, loss_text, quoted
-from workflow.run.verdict.failed_stages import required_failures
+from workflow.run.verdict.failed_stages import lacking, required_failures
 from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.transport_check import with_transport
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
@@ -104,7 +104,9 @@ def loss_reason(state: RunState, lost: list[NodeLost]) -> tuple[str, str]:
 
 def cause_of(state: RunState, stage: str) -> RunCause:
     """What has ended a stage, where that is more than its own failure."""
-    first = first_end(state.stages[stage].said)
+    kill, first = state.stages[stage].kill, first_end(state.stages[stage].said)
+    if kill is not None and kill.guard:
+        return "node_lost"  # it had lost its supervisor
     return first.cause if first is not None and (first.cause in OUTER or first.cause == "killed") else ""
 
 
@@ -129,7 +131,7 @@ def _unstopped(state: RunState, t: float) -> RunFinished:
         count, first = plural(len(lost), "member"), state.stages[lost[0]]
         said = f"none of the {count} has done its work; {lost[0]} {first.reason or 'failed'}"
         return RunFinished(t, "failed", EXIT_RUN_FAILED, said, lost[0])
-    return RunFinished(t, "succeeded", EXIT_OK, "", "")
+    return RunFinished(t, "succeeded", EXIT_OK, "", "", lacks=lacking(state))
 
 
 def _lost_ensemble(state: RunState) -> list[str]:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workflow.formats.lease_file import SILENCE_S
 from workflow.run.state.events import NodeLost
 from workflow.run.state.lifecycle_events import NodeReplaced
+from workflow.run.state.node_loss import node_limit
 from workflow.run.state.run_state import RunState
 
-# After the last sign of life of a node nothing of the run is left there: the guard's patience, and its looks.
-ENDED_THERE_S = SILENCE_S + 6.0
+# After the limit of a node nothing of the run is left there: its guard has had the same patience, and some looks.
+_LOOKS_S = 6.0
+
+
+def ended_there_s(state: RunState) -> float:
+    """How long after the last sign of life of a node nothing of the run is left there, although it may live."""
+    return node_limit(state.plan).seconds + _LOOKS_S
 
 
 def stages_to_move(state: RunState, lost: Sequence[NodeLost]) -> list[str] | None:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.state.events import StrangeReader
+from workflow.run.state.events import ProcessesLeft, StrangeReader
 from workflow.run.state.lifecycle_events import StageSilent
+from workflow.run.state.node_loss import REPORTED_S, node_limit
 from workflow.run.state.run_state import EndState, RunState, RunWarning
 from workflow.run.verdict.failed_stages import failure_warnings
 from workflow.run.verdict.restarts import skip_warnings
@@ -94,8 +95,21 @@ def present_warnings(state: RunState) -> list[str]:
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
+    found += [each for each in state.warnings if isinstance(each, ProcessesLeft)]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
-    return [*(warning_text(warning) for warning in found), *skip_warnings(state), *failure_warnings(state)]
+    texts = [warning_text(warning) for warning in found]
+    return [*silent_nodes(state), *texts, *skip_warnings(state), *failure_warnings(state)]
+
+
+def silent_nodes(state: RunState) -> list[str]:
+    """What to say of the nodes that give no sign of life, at most of three one by one."""
+    since = {each.host: state.t - each.t + each.silence_s for each in state.silent.values()}
+    quiet = sorted((host for host in since if since[host] >= REPORTED_S), key=lambda host: -since[host])
+    if not quiet or state.finished is not None:
+        return []
+    limit = f"it is lost after {node_limit(state.plan).text}"
+    texts = [f"node {host} is silent since {since[host]:.0f} s; {limit}" for host in quiet[:3]]
+    return texts + ([f"{len(quiet) - 3} more nodes are silent"] if len(quiet) > 3 else [])
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:

@@ -31,6 +31,13 @@ class Deadlines(Spec):
         description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
         "(default: no limit)",
     )
+    node: Duration | None = Field(
+        None,
+        examples=["60 s"],
+        description="kills: longest time without a sign of life of a node; a connection that has closed, or the "
+        "scheduler, may say earlier that it is lost (default: 60 s; from 64 nodes on 1 s more for each 16 nodes, at "
+        "most 300 s; 300 s with launchers that pass no signs of life on to all nodes: all but srun)",
+    )
     run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
     stop: Duration = Field(
         60.0,

@@ -13,6 +13,7 @@ from workflow.spec.models.deadlines import Deadlines as Deadlines
 from workflow.spec.models.ensembles_and_triggers import Collect, EnsembleOrShort, When
 from workflow.spec.models.stage_policies import (
     NAMELESS,
+    WRITE_ONLY,
     AggregationPolicy,
     Checkpoint,
     Compression,
@@ -184,7 +185,19 @@ class ProgramPort(Spec):
         description="how it is written, where the name of `config` does not imply it: `warpx` adds lines to the deck "
         "`config` of `files:`, `picongpu` adds arguments to the command",
     )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        examples=["output.bp"],
+        description="the name that the program opens, where it is fixed in its source or input: relative to the "
+        "directory of the stage, in which it is started",
+    )
     variables: dict[str, Variable] = Field({}, description="what the program reads or writes there")
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the program opens it without `workflow.stage`."""
+        return self.io is not None or self.spoken is not None or self.path is not None
 
     @property
     def spoken(self) -> Dialect | None:
@@ -204,6 +217,8 @@ class ProgramPort(Spec):
             raise ValueError("config is missing; name the deck of `files:` that gets the lines: `config: inputs`")
         if self.dialect not in (None, "env", "picongpu") and self.config is None:
             raise ValueError(f"config is missing; name the file that the program reads: `config: {self.dialect}`")
+        if self.path is not None and self.dialect in WRITE_ONLY:
+            raise ValueError(f"wf tells {self.dialect} which name it writes; remove `path`")
         if self.io is None and self.spoken == "warpx":
             raise ValueError("io is missing; give the name of the diagnostic: `io: diag1`")
         if self.io is None and self.spoken is not None and self.spoken not in NAMELESS:
@@ -290,8 +305,7 @@ class StageSpec(Spec):
     def uses_stage(self) -> bool:
         """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
         ports = [*self.reads.values(), *self.writes.values()]
-        told = any(port.io is not None or port.spoken is not None for port in ports)
-        return self.component is not None or (bool(ports) and not told)
+        return self.component is not None or (bool(ports) and not any(port.is_told for port in ports))
 
     @model_validator(mode="after")
     def _one_program(self) -> "StageSpec":
@@ -433,6 +447,11 @@ class StreamSpec(Spec):
     )
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
+    )
+    closes_circle: bool = Field(
+        False,
+        description="of a stream that leads back to a stage before its writer: that their programs open the streams of "
+        "the circle in an order in which none waits for another one; programs that use workflow.stage need no word",
     )
     queue: Queue = Field(default_factory=lambda: Queue(), description="steps that the writer may hold for slow readers")
     transport: WantedTransport = Field(

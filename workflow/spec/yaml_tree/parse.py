@@ -11,7 +11,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -98,6 +98,42 @@ def read_yaml(path: Path, source: str = "", begin: str = BEGIN) -> tuple[Node, b
         message = "expected `key: value` lines at the top of the file"
         raise _refusal(root.place, message, "begin with `wf: 1`")
     return root, text
+
+
+class Span(NamedTuple):
+    """Where a value stands in its text, by offsets; those of a mapping or list without brackets are of what is in it.
+    `column`: of its first character, from 0. An alias stands where its anchor is."""
+
+    value: dict[str, Span] | list[Span] | str
+    start: int
+    end: int
+    column: int
+    is_flow: bool
+
+    def child(self, key: str) -> Span | None:
+        """The value of a key, if this is a mapping that has it."""
+        return self.value.get(key) if isinstance(self.value, dict) else None
+
+
+def spans(text: str) -> Span | None:
+    """The values of a YAML text that `parse_yaml` has read without an error; None for an empty one."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    return None if root is None else _span(root)
+
+
+def _span(node: Any) -> Span:
+    start, end = node.start_mark.index, node.end_mark.index
+    value: dict[str, Span] | list[Span] | str = node.value
+    inside: list[Span] = []
+    if isinstance(node, yaml.MappingNode):
+        value = {str(key.value): _span(each) for key, each in node.value}
+        inside = [*value.values()]
+    elif isinstance(node, yaml.SequenceNode):
+        value = inside = [_span(each) for each in node.value]
+    is_flow = bool(getattr(node, "flow_style", False))
+    # The end of a block is where the next token begins, behind comments.
+    end = max((each.end for each in inside), default=end) if not is_flow and inside else end
+    return Span(value, start, end, node.start_mark.column, is_flow)
 
 
 def parse_yaml(text: bytes | str, source: str) -> Node:

@@ -14,7 +14,7 @@ from pathlib import Path
 from workflow.formats.bp_index import Index, read_index
 from workflow.formats.event_names import RUN_FINISHED, STEPS_DROPPED
 from workflow.formats.json_lines import Tail
-from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.stop_file import is_to_stop
 from workflow.stage import settings
@@ -50,14 +50,14 @@ class FollowedRun:
             self.has_ended |= record.get("event") == RUN_FINISHED
 
     def is_lost(self) -> bool:
-        """Whether its supervisor has shown no sign of life for as long as `wf status` waits. Ask again and again."""
+        """Whether its supervisor has shown no sign of life for so long that it is dead. Ask again and again."""
         try:
             beat = self._lease.read_bytes()
         except OSError:
             return False  # nothing is known of a file without a run
         if beat != self._beat:
             self._beat, self._seen = beat, time.monotonic()
-        return time.monotonic() - self._seen > 2 * SILENCE_S
+        return time.monotonic() - self._seen > DEAD_S
 
 
 def _read_index(end: StreamEnd, known: Index | None = None) -> Index:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.stage_file import StreamEnd
+from workflow.home import set_home
 from workflow.stage.ranks import communicator, own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
 
@@ -76,6 +77,8 @@ def _set_option(descriptors: Iterable[str], level: int, name: int, value: int) -
 def bindings() -> Any:
     """ADIOS2's low-level Python bindings: the least overhead, and the same interface in serial and MPI builds."""
     import adios2.bindings
+
+    set_home()
 
     return adios2.bindings
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 
 from workflow.engines import ENGINES, EngineTraits
 from workflow.operators import OPERATORS, OperatorTraits
+from workflow.own_process import code_command
 from workflow.sst_transports import TRANSPORTS, SstTransport
 
 TIMEOUT_S = 30
@@ -96,7 +96,7 @@ def _operator_works(operator: OperatorTraits) -> bool:
 
 
 def _ask(program: str, *argv: str, env: dict[str, str]) -> subprocess.CompletedProcess[str] | None:
-    command = [sys.executable, "-c", program, *argv]
+    command = code_command(program, *argv)
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env)
     except subprocess.TimeoutExpired:

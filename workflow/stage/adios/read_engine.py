@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Block, Shape
+from workflow.distribution.boxes import Block, Shape, is_covered, is_tiled, volume
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.step_files import is_numbered, read_closed, step_file
@@ -34,6 +34,8 @@ from workflow.stage.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTabl
 _SLICE_S = 1.0
 _LONGEST_PAUSE_S = 5e-3
 _SHORTEST_PAUSE_S = 5e-5  # about how long a sleep of length 0 takes
+# Filling fewer bytes with zeros takes less time than to ask which blocks there are; more come from the kernel, as zeros.
+_LITTLE, _MUCH = 1 << 22, 1 << 25
 
 
 class AdiosReadEngine:
@@ -57,7 +59,8 @@ class AdiosReadEngine:
         self._skipped = max(0, end.first_step - end.before) if end.traits.resumable else 0
         self._empty = False  # this step holds nothing, and ADIOS2 has already been asked for the next one:
         self._ahead: StepStatus | None = None  # the answer
-        self._local = self._adios2.ShapeID.LocalArray
+        self._local, self._single = self._adios2.ShapeID.LocalArray, self._adios2.ShapeID.GlobalValue
+        self._is_bp4: bool | None = None
         self._statuses = {
             self._adios2.StepStatus.OK: StepStatus.READY,
             self._adios2.StepStatus.NotReady: StepStatus.LATE,
@@ -172,7 +175,19 @@ class AdiosReadEngine:
         if not variable:
             return None
         kind = variable.Type()
-        return Info(NUMPY_TYPES.get(kind, kind), tuple(variable.Shape()))
+        shape = self._hidden_shape(variable)
+        if shape is None:
+            shape = tuple(variable.Shape())
+        return Info(NUMPY_TYPES.get(kind, kind), shape, variable.ShapeID() == self._local)
+
+    def _hidden_shape(self, variable: Any) -> Shape | None:
+        """The shape of an array that BP4 calls a single value: of one dimension, without elements in the first step."""
+        if self._is_bp4 is None:
+            self._is_bp4 = self._engine.Type() == "BP4Reader"
+        if not self._is_bp4 or variable.ShapeID() != self._single:
+            return None
+        blocks = self._engine.BlocksInfo(variable.Name(), self._engine.CurrentStep())
+        return (tuple(variable.Shape()) or (0,)) if blocks and blocks[0]["IsValue"] == "False" else None
 
     def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
         """See `ReadEngine`."""
@@ -207,17 +222,19 @@ class AdiosReadEngine:
         for name, start, extent, block, _, into in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
-            if kind is None or (block is None and variable.ShapeID() == self._local):
-                what = (
-                    f"of type {variable.Type()}; workflow.stage cannot read it"
-                    if kind is None
-                    else "an array in local blocks, without a global shape; read it with step.share"
+            if kind is None:
+                raise StageError(f"variable {name} is of type {variable.Type()}; workflow.stage cannot read it")
+            if self._hidden_shape(variable) and volume(extent):
+                raise StageError(
+                    f"variable {name} had no elements in the first step; BP4 files of such arrays cannot be read: "
+                    "write BP5"
                 )
-                raise StageError(f"variable {name} is {what}")
             if kind == "string":
                 found.append(np.array(self._engine.Get(variable, self._adios2.Mode.Sync)))
                 continue
-            values = fresh_array(extent, kind) if into is None else into
+            values = self._room(name, start, extent, kind, block) if into is None else into
+            if into is not None and block is None and not self._is_covered(name, Block(start, extent)):
+                into[...] = 0
             if block is not None:
                 variable.SetBlockSelection(block)
             elif extent:
@@ -233,6 +250,18 @@ class AdiosReadEngine:
         self._engine.PerformGets()
         return found
 
+    def _room(self, name: str, start: Shape, extent: Shape, kind: str, block: int | None) -> Array:
+        """An array to read into: of zeros, unless the writer's ranks have written all of it. ADIOS2 fills no gaps."""
+        nbytes = volume(extent) * np.dtype(kind).itemsize
+        if block is not None or (_LITTLE <= nbytes < _MUCH and self._is_covered(name, Block(start, extent))):
+            return fresh_array(extent, kind)
+        return fresh_array(extent, kind, np.zeros)
+
+    def _is_covered(self, name: str, box: Block) -> bool:
+        """Whether the writer's ranks have written all of a box."""
+        blocks = self.blocks([name])[name].blocks
+        return is_tiled(blocks, tuple(self._io.InquireVariable(name).Shape())) or is_covered(box, blocks)
+
 
 def _close(engine: Any) -> None:
     path = engine.Name()
@@ -243,8 +272,10 @@ def _close(engine: Any) -> None:
 def to_blocks(info: Sequence[Mapping[str, str]], local: bool) -> tuple[Block, ...]:
     """ADIOS2's `BlocksInfo`, in numbers. `local`: of an array without a global shape."""
     found = []
+    dimensions = max((each["Count"].count(",") for each in info if each["Count"]), default=-1) + 1
     for each in info:
-        extent = _numbers(each["Count"])
+        # BP4 gives no numbers for a local block without elements.
+        extent = _numbers(each["Count"]) or (0,) * dimensions
         start = (0,) * len(extent) if local else _numbers(each["Start"])
         found.append(Block(start, extent, int(each.get("WriterID", 0))))
     return tuple(found)

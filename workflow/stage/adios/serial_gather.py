@@ -190,6 +190,24 @@ class GatheredWriteEngine:
                 self._comm.Recv(chunk, source=rank)
             self._engine.put_share(BlockData(name, kind, values, shape, start))
 
+    def put_local(self, name: str, blocks: Sequence[BlockData]) -> None:
+        """See `WriteEngine`. Ranks may have different numbers of blocks."""
+        mine = [(block.type, block.values.shape) for block in blocks]
+        of_all = self._comm.allgather((name, mine))
+        _check_same("write", [name for name, _ in of_all])
+        if self._engine is None:
+            for block in blocks:
+                for chunk in _chunks(block.values):
+                    self._comm.Send(chunk, dest=0)
+            return
+        self._engine.put_local(name, blocks)
+        for rank, (_, theirs) in enumerate(of_all[1:], start=1):
+            for kind, extent in theirs:
+                values = np.empty(extent, kind)
+                for chunk in _chunks(values):
+                    self._comm.Recv(chunk, source=rank)
+                self._engine.put_local(name, [BlockData(name, kind, values, (), (), local=True)])
+
     def end(self) -> None:
         """See `WriteEngine`."""
         together(lambda: self._engine.end())

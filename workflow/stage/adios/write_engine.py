@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,7 @@ from workflow.stage.adios.open_engine import (
 )
 from workflow.stage.ranks import rank
 from workflow.stage.stage_errors import StageError
-from workflow.stage.variables import STRING_LISTS, Array, BlockData, check_unchanged
+from workflow.stage.variables import STRING_LISTS, Array, BlockData, Form, check_unchanged
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, VariableOperator
@@ -34,7 +35,7 @@ class _Known(NamedTuple):
     """A variable that is defined in ADIOS2, and its current selection."""
 
     variable: Any
-    type: str
+    form: Form
     shape: Shape
     start: Shape
     extent: Shape
@@ -88,7 +89,7 @@ class AdiosWriteEngine:
 
     def put(self, block: BlockData) -> None:
         """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
-        name, kind, values, shape, start, lent = block
+        name, kind, values, shape, start, lent, _ = block
         count = values.shape
         known = self._variables.get(name)
         operator = self._operator_of(block)
@@ -96,12 +97,12 @@ class AdiosWriteEngine:
             variable = self._define(block, operator)
         else:
             variable = known.variable
-            check_unchanged(name, (known.type, len(known.shape)), (kind, len(shape)))
+            check_unchanged(name, known.form, block.form)
             if shape != known.shape:
                 variable.SetShape(shape)
             if start != known.start or count != known.extent:
                 variable.SetSelection((start, count))
-        self._variables[name] = _Known(variable, kind, shape, start, count)
+        self._variables[name] = _Known(variable, block.form, shape, start, count)
         if kind == "string":
             self._engine.Put(variable, str(values[()]))
         elif lent:
@@ -113,6 +114,12 @@ class AdiosWriteEngine:
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
         if block.values.size or not volume(block.shape):
+            self.put(block)
+
+    def put_local(self, name: str, blocks: Sequence[BlockData]) -> None:
+        """See `WriteEngine`."""
+        del name
+        for block in blocks:
             self.put(block)
 
     def end(self) -> None:
@@ -168,7 +175,7 @@ class AdiosWriteEngine:
         self._io.DefineAttribute(name, value)
 
     def _operator_of(self, block: BlockData) -> VariableOperator | None:
-        operator = None if self._operators is None else self._operators.of(block)
+        operator = None if self._operators is None or block.local else self._operators.of(block)
         if operator is not None and self._operators is not None:
             self._operators.check_block(operator, block)
         return operator

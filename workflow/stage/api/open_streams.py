@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +52,7 @@ def open_reader(
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
     iterations: bool = False,
+    may_lack: Iterable[str] = (),
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream. Collective over the ranks.
 
@@ -64,6 +65,10 @@ def open_reader(
     `/data/10/meshes/E/x` the variable `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5
     that is always so.
 
+    `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
+    `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one, raises
+    ContractError there; one that has come in no step does at the end of the stream.
+
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.
 
@@ -73,6 +78,7 @@ def open_reader(
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
     opened = _open_read(end, _open_iterations) if iterations and not end.traits.in_memory else _in_order(end)
     assert isinstance(opened, Reader)
+    opened.may_lack(may_lack)
     return opened
 
 

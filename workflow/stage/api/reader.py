@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +14,18 @@ import numpy as np
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
+from workflow.stage.api.notes import note
 from workflow.stage.api.step import Step
 from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.api.window import Wanted, Window, Windows
 from workflow.stage.rank_times import rank_times
-from workflow.stage.ranks import own_communicator
-from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
+from workflow.stage.ranks import own_communicator, rank
+from workflow.stage.stage_errors import BoundExceeded, ContractError, StageError, StreamFailed, UnevenSteps, exit_reason
 from workflow.stage.stream_engines import ReadEngine, SharesMemory, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 from workflow.stage.uncaught_errors import note_early_exit
-from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract
+from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, is_typo, near
 
 if TYPE_CHECKING:
     import xarray
@@ -70,6 +73,12 @@ class Reader:
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
         self._is_queued = end.traits.queued
+        self._awaited: set[str] = set()  # that a step may lack, and none has had so far
+        self._there: list[str] = []  # variables of the first step
+
+    def may_lack(self, names: Iterable[str]) -> None:
+        """Steps may lack these variables: see `open_reader`. Call it before the first step."""
+        self._awaited = {*names} - {""}
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -97,6 +106,8 @@ class Reader:
         if status is StepStatus.ENDED:
             self._ended = True
             self.close()
+            if self._awaited and not self._end.first_step and self.steps:
+                raise self._record(ContractError(f"stream {self.name}: {self._never_came()}"))
             raise StopIteration
         if status is StepStatus.LATE:
             return None
@@ -106,8 +117,10 @@ class Reader:
         if not self._checked:
             self._checked = True
             self._prepare_comparison()
-            if self._end.variables:
+            if self._end.variables or self._awaited:
                 self._check()
+        elif self._awaited:
+            self._check_awaited()
         return self._step
 
     def __enter__(self) -> Reader:
@@ -341,10 +354,36 @@ class Reader:
             )  # fmt: skip
 
     def _check(self) -> None:
+        found = self._engine.variables()
+        missing = {name for name in self._awaited if name not in found and not is_typo(name, found)}
         try:
-            check_contract(self._end, self._stage, self._engine.variables())
+            check_contract(self._end, self._stage, found, self._awaited, missing)
         except StageError as error:
             raise self._record(error) from None
+        self._awaited, self._there = missing, sorted(found)
+        if missing:
+            text = f"step {self.steps} of {self.name} has no {', '.join(sorted(missing))}: it may still come"
+            note(text + near(min(missing), found))
+            if rank() == 0:
+                print(f"note: {text}{near(min(missing), found)}", file=sys.stderr, flush=True)
+            # The attributes of a variable that is still to come, or of a constant one of openPMD, show that it is meant.
+            known = self._engine.attributes()
+            self._awaited = {name for name in missing if not any(each.startswith(f"{name}/") for each in known)}
+
+    def _check_awaited(self) -> None:
+        """Check those that have come now."""
+        come = {name: info for name in self._awaited if (info := self._engine.info(name)) is not None}
+        if come:
+            self._awaited -= come.keys()
+            end = replace(self._end, variables={k: v for k, v in self._end.variables.items() if k in come})
+            try:
+                check_contract(end, self._stage, come)
+            except StageError as error:
+                raise self._record(error) from None
+
+    def _never_came(self) -> str:
+        names = sorted(self._awaited)
+        return f"no step of {self.steps} had a variable {', '.join(names)}{near(names[0], self._there)}"
 
     def _record(self, error: StageError) -> StageError:
         self._metrics.error(self.name, error)

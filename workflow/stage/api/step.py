@@ -12,7 +12,7 @@ from workflow.distribution.strategies import ALL, HYPERSLAB, STRATEGIES, Ranks, 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks import rank as this_rank
 from workflow.stage.ranks import size as all_ranks
-from workflow.stage.stage_errors import StageError
+from workflow.stage.stage_errors import ContractError, StageError
 from workflow.stage.stream_engines import ReadEngine
 from workflow.stage.variables import SAMPLES, Array, BlockTable, Info, Selection, label_of, near, selection, unit_of
 
@@ -94,7 +94,7 @@ class Step:
         does not have it, or there is no such device, or the device does not have its type, StreamFailed when the
         writer dies meanwhile.
         """
-        return self._read([selection(name, self.info(name).shape, start, count)], device)[0]
+        return self._read([self._box(name, start, count)], device)[0]
 
     def view(self, name: str, start: Any = None, count: Any = None) -> Array:
         """Read as `read` does, but without a copy where the box is in memory that the writer shares (`via: shm`).
@@ -102,7 +102,7 @@ class Step:
         That is so for a box within the block of one writing rank. The array is then read-only, and holds the values
         until the step ends: keep a copy of what is needed later. Otherwise it is a new one. Raises what `read` raises.
         """
-        found: Array = self._read([selection(name, self.info(name).shape, start, count)._replace(shared=True)])[0]
+        found: Array = self._read([self._box(name, start, count)._replace(shared=True)])[0]
         return found
 
     @overload
@@ -127,7 +127,7 @@ class Step:
         >>> step.read_many({"position": ((first, 0), (n, 3)), "box": None})
         """
         boxes = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
-        selections = [selection(name, self.info(name).shape, *(box or (None, None))) for name, box in boxes.items()]
+        selections = [self._box(name, *(box or (None, None))) for name, box in boxes.items()]
         return dict(zip(boxes, self._read(selections, device), strict=True))
 
     def share(self, name: str, strategy: str | None = None) -> list[Piece]:
@@ -151,8 +151,8 @@ class Step:
         >>> atoms = step.shares(["position", "type"], like="position")
         >>> mine = np.concatenate([piece.values for piece in atoms["position"]])
 
-        A scalar or a string is one piece, on every rank. An array in local blocks is read in whole blocks. Call it on
-        all ranks. Raises StageError for an unknown variable or strategy or for rows that do not match, StreamFailed
+        A scalar or a string is one piece, on every rank. An array in local blocks is read in whole blocks; a piece
+        without a number (`block`) is none of them. Call it on all ranks. Raises StageError for an unknown variable or strategy or for rows that do not match, StreamFailed
         when the writer dies meanwhile.
         """
         wanted = list(names)
@@ -223,6 +223,13 @@ class Step:
         }
         return {**found, **declared} if declared else found
 
+    def _box(self, name: str, start: Any, count: Any) -> Selection:
+        info = self.info(name)
+        if info.local:
+            text = f"{name} is an array in local blocks, without a global shape; `step.share` reads its blocks"
+            raise ContractError(f"stream {self._stream}: step {self.index}: {text}")
+        return selection(name, info.shape, start, count)
+
     def _read(self, selections: list[Selection], device: Any = None) -> list[Any]:
         if device is not None:
             return self._fetch_to(selections, device)
@@ -246,7 +253,8 @@ BLOCKS_UNUSED = (HYPERSLAB, ALL)  # strategies that do not depend on the writer'
 class Piece(NamedTuple):
     """One box of a variable: `values` is an array of shape [n, m, …], `start` is where it begins in the global array.
 
-    Of an array in local blocks, which has no global shape, `start` is zeros and `block` the number of the block.
+    Of an array in local blocks, which has no global shape, `start` is zeros and `block` the number of the block; None
+    where a rank has fewer blocks than another one.
     """
 
     values: Array
@@ -299,7 +307,7 @@ def _own_boxes(name: str, shape: Shape, found: BlockTable | None, sharing: Shari
     shares = [share if local else merged(share) for share in dealt]
     boxes = [Selection(name, part.start, part.extent, part.block if local else None) for part in shares[this_rank()]]
     rest = blocks[0].extent[1:] if local and blocks else shape[1:]
-    empty = Selection(name, (0,) * (len(rest) + 1), (0, *rest), 0 if local else None)
+    empty = Selection(name, (0,) * (len(rest) + 1), (0, *rest))
     return boxes + [empty] * (max(1, *map(len, shares)) - len(boxes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator, rank
-from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
+from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import GivesRoom, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.uncaught_errors import note_early_exit
@@ -129,6 +130,36 @@ class Writer:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
         if self._sampler is not None and self._operators is not None and not self.is_suppressing:
             self._sampler.take(block, self._operators.of(block), self.steps)
+        self._io_s += self._metrics.leave() - begin
+
+    def write_local(self, name: str, blocks: Iterable[Any], *, lend: bool = False) -> None:
+        """Write this rank's blocks of an array without a global shape: arrays of one type and number of dimensions.
+
+        Ranks may write different numbers of blocks of different sizes. Whether a variable is such an array cannot
+        change. `lend`: as for `write`. Raises what `write` raises, and ContractError where the engine has no such
+        arrays: HDF5 and SSC.
+        """
+        self._check_inside(name)
+        begin = self._metrics.enter()
+        found = [(each, *to_array(name, each)) for each in blocks]
+        mine = [
+            BlockData(name, kind, array, (), (), lend or array is not value, local=True) for value, array, kind in found
+        ]
+        if not self._end.traits.holds_local_blocks:
+            raise ContractError(
+                f"stream {self.name}: step {self.steps}: {name} is an array in local blocks, without a global shape, "
+                f"which {self._end.traits.name} does not have; use BP5 or SST, or leave the variable out"
+            )
+        if mine:
+            self._written[name] = Info(mine[0].type, (), local=True)
+            self._bytes += sum(block.values.nbytes for block in mine)
+        try:
+            if not self.is_suppressing:
+                self._engine.put_local(name, mine)
+        except StageError as error:
+            raise type(error)(f"stream {self.name}: {error}") from None
+        except (RuntimeError, ValueError) as error:
+            raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
         self._io_s += self._metrics.leave() - begin
 
     def buffer(self, name: str, count: Any, dtype: Any = np.float64, shape: Any = None, start: Any = None) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow.distribution.boxes import Block, overlap, volume
+from workflow.distribution.boxes import Block, Shape, is_covered, overlap, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.serial_gather import together
@@ -95,16 +95,16 @@ class SharedMemoryReadEngine:
 
     def variables(self) -> dict[str, Info]:
         """See `ReadEngine`."""
-        return {name: Info(kind, tuple(shape)) for name, (kind, shape, _) in self._variables.items()}
+        return {name: _info(kind, shape) for name, (kind, shape, _) in self._variables.items()}
 
     def info(self, name: str) -> Info | None:
         """See `ReadEngine`."""
         found = self._variables.get(name)
-        return None if found is None else Info(found[0], tuple(found[1]))
+        return None if found is None else _info(found[0], found[1])
 
     def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
         """See `ReadEngine`."""
-        return {name: BlockTable(tuple(self._blocks(name))) for name in names}
+        return {name: BlockTable(tuple(self._blocks(name)), self._variables[name][1] is None) for name in names}
 
     def _blocks(self, name: str) -> Iterator[Block]:
         kind, _, blocks = self._variables[name]
@@ -133,6 +133,8 @@ class SharedMemoryReadEngine:
         kind, _, blocks = self._variables[wanted.name]
         if kind == "string":
             return np.array(blocks[-1])
+        if wanted.block is not None:
+            blocks = [blocks[wanted.block]]
         parts = [part for block in blocks if (part := self._part(wanted, kind, block)) is not None]
         # Of what was written twice the last one counts.
         whole = parts[-1][1] if parts and parts[-1][1].shape == wanted.extent else None
@@ -140,6 +142,8 @@ class SharedMemoryReadEngine:
         if wanted.shared and whole is not None:
             return whole
         found = fresh_array(wanted.extent, kind) if wanted.into is None else wanted.into
+        if whole is None and not is_covered(Block(*wanted[1:3]), tuple(self._blocks(wanted.name))):
+            found[...] = 0
         for box, values in parts:
             found[box] = values
         return found
@@ -157,3 +161,7 @@ class SharedMemoryReadEngine:
         )
         inside: tuple[Any, ...] = (*in_block, ...)  # that of a scalar is an array, too
         return in_box, values[inside]
+
+
+def _info(kind: str, shape: Shape | None) -> Info:
+    return Info(kind, tuple(shape or ()), shape is None)

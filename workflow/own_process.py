@@ -1,0 +1,34 @@
+"""The processes of `wf` itself: they import nothing from the folder in which they are started.
+
+`python -m` and `python -c` put that folder first on `sys.path`: a user's own random.py, numpy.py or workflow.py in it
+would be executed. From Python 3.11 on there is `-P`; this file is for all versions:
+`python own_process.py MODULE ARGUMENT…` runs a module.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """The command line that runs a module of `wf`, or of a library."""
+    return [sys.executable, __file__, module, *arguments]
+
+
+def code_command(code: str, *arguments: str) -> list[str]:
+    """The command line that executes lines of Python."""
+    return [sys.executable, "-c", f"import sys\nif sys.path[0] == '': del sys.path[0]\n{code}", *arguments]
+
+
+def _run_module() -> None:
+    if sys.path and sys.path[0] == __file__.rpartition("/")[0]:  # not with PYTHONSAFEPATH
+        del sys.path[0]
+    del sys.argv[0]
+
+    import runpy
+
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _run_module()
