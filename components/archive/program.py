@@ -25,6 +25,7 @@ from components.archive.vtkhdf import VtkHdf
 from workflow import stage
 from workflow.component_program import arguments
 from workflow.formats.stage_file import APPEND_AFTER
+from workflow.stage.hdf5 import LIBVER
 
 ENGINES = {"bp5": "BP5", "hdf5": "HDF5"}
 BY_SUFFIX = {
@@ -138,7 +139,7 @@ def hdf5_file(path: Path) -> Iterator[Any]:
     if stage.rank() != 0:
         yield None
         return
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", libver=LIBVER) as file:
         yield file
 
 
@@ -162,7 +163,11 @@ def tell_left_out(left_out: Mapping[str, str]) -> None:
 
 def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
     """Write the stream as HDF5 in one of the layouts."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
+    with (
+        Partial(path) as unfinished,
+        hdf5_file(unfinished) as file,
+        stage.open_reader("input", may_lack=args.variables) as stream,
+    ):
         for known, read in described_steps(stream, args):
             if known.index == 0:
                 tell_left_out(layout.left_out(known))
@@ -171,7 +176,11 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
 
 def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
     """Write the fields of the stream as a VTKHDF file. The time is wanted, whatever the variables."""
-    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input", may_lack=args.variables) as stream:
+    with (
+        Partial(path) as unfinished,
+        hdf5_file(unfinished) as file,
+        stage.open_reader("input", may_lack=args.variables) as stream,
+    ):
         fields = VtkHdf(file, args.vtk_values == "cells")
         for known, read in described_steps(stream, args, always=("time",)):
             if known.index == 0:
