@@ -55,8 +55,8 @@ class OpenPMD:
         number = step.base[1]
         if (first := self._copied.setdefault(number, step.index)) != step.index:
             raise SystemExit(
-                f"archive: steps {first} and {step.index} are both iteration {number}; BP4 keeps one value of an attribute "
-                "for all steps: use `via: bp5`"
+                f"archive: steps {first} and {step.index} are both iteration {number}; BP4 keeps one value of an "
+                "attribute for all steps: use `via: bp5`"
             )
         return copied(step)
 

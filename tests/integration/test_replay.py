@@ -81,22 +81,22 @@ def test_some_steps_at_the_recorded_pace(tmp_path: Path) -> None:
     assert f"{again.folder} has the steps from 5 to 8 of its record: these are compared" in found.notes
 
 
-SERIES = f"""
+SERIES = """
 stages:
   sim:
-    command: ["${{{{{{{{ wf.python }}}}}}}}", {ROOT}/tests/support/openpmd_programs.py, write, "${{{{{{{{ streams.field.path }}}}}}}}", "@${{{{{{{{ streams.field.config }}}}}}}}"]
-    writes: {{{{field: {{{{config: openpmd.json}}}}}}}}
-  pdf: {{{{component: histogram, with: {{{{variable: /data/meshes/rho}}}}}}}}
-  pdfs: {{{{component: archive, with: {{{{path: pdf.bp}}}}}}}}
-  keep: {{{{component: archive, with: {{{{path: {{path}}, format: {{format}}}}}}}}}}
+    command: ["${{ wf.python }}", PROGRAM, write, "${{ streams.field.path }}", "@${{ streams.field.config }}"]
+    writes: {field: {config: openpmd.json}}
+  pdf: {component: histogram, with: {variable: /data/meshes/rho}}
+  pdfs: {component: archive, with: {path: pdf.bp}}
+  keep: {component: archive, with: {path: FILE, format: FORMAT}}
 streams:
-  field: {{{{from: sim, to: [pdf, keep]}}}}
-  pdf: {{{{from: pdf, to: pdfs}}}}
-"""
+  field: {from: sim, to: [pdf, keep]}
+  pdf: {from: pdf, to: pdfs}
+""".replace("PROGRAM", str(ROOT / "tests/support/openpmd_programs.py"))
 
 
 def test_an_openpmd_archive_is_a_record(tmp_path: Path) -> None:
-    first = run(tmp_path, SERIES.format(path="kept.h5", format="openpmd"))
+    first = run(tmp_path, SERIES.replace("FILE", "kept.h5").replace("FORMAT", "openpmd"))
     assert first.code == 0, first.said
     again = replay(first.folder, "--stages", "pdf,pdfs")
     assert again.code == 0, again.said
@@ -105,7 +105,7 @@ def test_an_openpmd_archive_is_a_record(tmp_path: Path) -> None:
 
 
 def test_an_archive_under_other_names_is_no_record(tmp_path: Path) -> None:
-    first = run(tmp_path, SERIES.format(path="kept.vtkhdf", format="auto"))
+    first = run(tmp_path, SERIES.replace("FILE", "kept.vtkhdf").replace("FORMAT", "auto"))
     assert first.code == 0, first.said
     again = replay(first.folder, "--stages", "pdf,pdfs")
     assert again.code == 2 and "the run has kept no steps of field" in again.said

@@ -34,11 +34,16 @@ class StepGone(RunError):  # noqa: N818, an event of the stream
     """The run that keeps a stream has removed this step while it was read."""
 
 
+class VariableError(RunError):
+    """A variable cannot be read, because of its type; the others of its file can."""
+
+
 class VariableKind(NamedTuple):
-    """NumPy's name of a variable's type (or `string`), and its shape."""
+    """NumPy's name of a variable's type (or `string`), and its shape; () where it is in `local` blocks without one."""
 
     type: str
     shape: Shape
+    local: bool = False
 
 
 def find_data(directory: Path) -> dict[str, Path]:
@@ -105,12 +110,17 @@ class DataStep:
     def kinds(self) -> dict[str, VariableKind]:
         """Its variables."""
         with _named(self._path):
-            return {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
+            return {name: VariableKind(*info) for name, info in self._step.variables().items()}
 
     def read(self, name: str, start: Shape, count: Shape) -> Array:
         """One box of a variable; `()` for all of a scalar."""
         with _named(self._path):
             return self._step.read(name, start=start, count=count) if count else self._step.read(name)
+
+    def read_blocks(self, name: str) -> list[Array]:
+        """The blocks of an array without a global shape."""
+        with _named(self._path):
+            return [piece.values for piece in self._step.share(name) if piece.block is not None]
 
     def label(self, name: str) -> str:
         """What its attributes call a variable; "" where they do not."""
@@ -250,13 +260,15 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    from workflow.stage import StageError, StepRemoved
+    from workflow.stage import ContractError, StageError, StepRemoved
 
     note_reading(path)
     try:
         yield
     except StepRemoved as error:
         raise StepGone(str(error)) from error
+    except ContractError as error:
+        raise VariableError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except (StageError, OSError, RuntimeError) as error:
         raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except KeyError as error:
