@@ -11,6 +11,7 @@ give the same file (openPMD-api adds the date of writing), and types do not chan
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ MESHES, PARTICLES = "meshes/", "particles/"
 MARKS = ("timestep", "step")  # scalars with the number of the step
 _TABLE = "__openPMD_groups"
 _OWN = ("__openPMD_groups", "__openPMD_internal")
+_LISTS = ("gridSpacing", "gridGlobalOffset", "position", "shape", "unitDimension")
+_IN_ITERATION = re.compile(r"/data/(\d+)/").match
 _HEADER: dict[str, Any] = {
     "openPMD": "1.1.0",
     "openPMDextension": np.uint32(0),
@@ -41,12 +44,21 @@ class OpenPMD:
 
     def __init__(self) -> None:
         self._iteration = -1
+        self._copied: dict[int, int] = {}  # iteration → the step that it was
         self._time: float | None = None
         self._fields: set[str] = set()
 
     def tree(self, step: Described) -> Tree:
         """See `Layout`."""
-        return copied(step) if step.is_openpmd else self._plain(step)
+        if not step.is_openpmd:
+            return self._plain(step)
+        number = step.base[1]
+        if (first := self._copied.setdefault(number, step.index)) != step.index:
+            raise SystemExit(
+                f"archive: steps {first} and {step.index} are both iteration {number}; BP4 keeps one value of an "
+                "attribute for all steps: use `via: bp5`"
+            )
+        return copied(step)
 
     def left_out(self, step: Described) -> dict[str, str]:
         """See `Layout`."""
@@ -89,19 +101,32 @@ def copied(step: Described) -> Tree:
     for name in step.arrays:
         if name.startswith("/data/"):
             tree.add(place(name), DatasetSource(name))
-    there = _present(step)
+    is_now = _owners(step)
     for name, value in step.attributes.items():
         owner, _, key = name.rpartition("/")
-        if name.startswith(_OWN) or name == "/data/snapshot" or (there is not None and owner not in there):
+        if name.startswith(_OWN) or name == "/data/snapshot" or not is_now(owner):
             continue
         if key == "axisLabels":  # ADIOS2's SST loses lists of strings
             value = _labels(step, owner, value)
+        elif key in _LISTS:  # some writers make a list of one element a single value
+            value = np.atleast_1d(value)
         tree.describe(place(owner) or "/", {key: value})
     extension = np.uint32(step.attributes.get("/openPMDextension", 0))
     kept = ("basePath", "iterationEncoding", "iterationFormat")
     tree.describe("/", {**{name: _HEADER[name] for name in kept}, "openPMDextension": extension})
     meshes, particles = (str(step.attributes.get(f"/{name}Path", "")) for name in ("meshes", "particles"))
     return with_paths(tree, f"/data/{number}/", meshes or MESHES, particles or PARTICLES)
+
+
+def _owners(step: Described) -> Callable[[str], bool]:
+    """Which groups and variables belong to this step: the attributes of earlier ones stay in a stream, and BP4 shows
+    those of later ones, too."""
+    base, _ = step.base
+    there = _present(step)
+    if base == "/data":
+        return lambda owner: there is None or owner in there
+    numbers = {base.rpartition("/")[2], *(found[1] for found in map(_IN_ITERATION, step.arrays) if found)}
+    return lambda owner: (found := _IN_ITERATION(f"{owner}/")) is None or found[1] in numbers
 
 
 def _present(step: Described) -> set[str] | None:
@@ -114,11 +139,20 @@ def _present(step: Described) -> set[str] | None:
 
 
 def _labels(step: Described, mesh: str, given: Any) -> Any:
-    shape = next((info.shape for name, info in step.arrays.items() if f"{name}/".startswith(f"{mesh}/")), None)
     labels = [given] if isinstance(given, str) else list(np.ravel(given))
-    if shape is None or (len(labels) == len(shape) and all(labels)):
+    dimensions = _dimensions(step, mesh)
+    if dimensions is None or (len(labels) == dimensions and all(labels)):
         return [str(label) for label in labels]
-    return axis_labels(len(shape))
+    return axis_labels(dimensions)
+
+
+def _dimensions(step: Described, mesh: str) -> int | None:
+    """Of a mesh: by its arrays, or the attribute `shape` of a constant component."""
+    for name, info in step.arrays.items():
+        if f"{name}/".startswith(f"{mesh}/"):
+            return len(info.shape)
+    shapes = (value for name, value in step.own(mesh).items() if name.rpartition("/")[2] == "shape")
+    return next((np.size(value) for value in shapes), None)
 
 
 def _add_species(tree: Tree, species: str, number: int, components: list[ParticleComponent], step: Described) -> None:

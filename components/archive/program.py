@@ -25,6 +25,7 @@ from components.archive.vtkhdf import VtkHdf
 from workflow import stage
 from workflow.component_program import arguments
 from workflow.formats.stage_file import APPEND_AFTER
+from workflow.stage.hdf5 import LIBVER
 
 ENGINES = {"bp5": "BP5", "hdf5": "HDF5"}
 BY_SUFFIX = {
@@ -138,7 +139,7 @@ def hdf5_file(path: Path) -> Iterator[Any]:
     if stage.rank() != 0:
         yield None
         return
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", libver=LIBVER) as file:
         yield file
 
 

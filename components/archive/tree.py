@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -60,10 +61,11 @@ class Described:
     @property
     def base(self) -> tuple[str, int]:
         """Where an openPMD program put this step, `/data` or `/data/NUMBER`, and its number."""
+        given = int(np.ravel(self.attributes.get("/data/snapshot", self.index))[0])
         if self.attributes.get("/iterationEncoding") == "variableBased":
-            return "/data", int(np.ravel(self.attributes.get("/data/snapshot", self.index))[0])
+            return "/data", given
         found = (re.match(r"/data/(\d+)/", name) for name in self.arrays)
-        number = next((int(match[1]) for match in found if match), self.index)
+        number = next((int(match[1]) for match in found if match), given)
         return f"/data/{number}", number
 
 
@@ -118,14 +120,25 @@ def write_tree(file: Any, tree: Tree, read: Callable[[str], Array]) -> None:
         values = read(variable)
         for path, part in places if file is not None else ():
             data = values if part.column is None else values[..., part.column]
-            file.create_dataset(path, data=data if part.shape is None else data.reshape(part.shape))
+            with _naming(variable, path):
+                file.create_dataset(path, data=data if part.shape is None else data.reshape(part.shape))
     if file is None:
         return
     for path, attributes in tree.attributes.items():
         place = file[path] if path in file else file.create_group(path)
         for name, value in attributes.items():
-            place.attrs[name] = to_attribute(value)
+            with _naming(f"attribute {name}", path):
+                place.attrs[name] = to_attribute(value)
     file.flush()
+
+
+@contextmanager
+def _naming(what: str, path: str) -> Iterator[None]:
+    """Raise SystemExit for what HDF5 cannot hold: a dataset below a dataset, a text with a NUL."""
+    try:
+        yield
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise SystemExit(f"archive: {what} cannot be written to {path}: {error}") from error
 
 
 def to_attribute(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """Write the steps of a recorded stream again: every variable with its type, shape and values, and every attribute.
 
+Each iteration of an openPMD series is a step, whatever its encoding.
+
 `wf replay` inserts this component for the stages whose streams were recorded. A pipeline can name it, too.
 """
 
@@ -31,7 +33,7 @@ def main() -> None:
     args = arguments(__file__)
     times = recorded_times(Path(args.metrics), args.stream) if args.pace == "recorded" else []
     begin, written = time.monotonic(), 0
-    with stage.open_reader(path=args.path) as recorded, stage.open_writer("output") as out:
+    with stage.open_reader(path=args.path, iterations=True) as recorded, stage.open_writer("output") as out:
         for step in recorded:
             if step.index < args.first:
                 continue

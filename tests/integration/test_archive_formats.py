@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -171,6 +172,48 @@ def test_an_openpmd_stream_stays_what_it_is(openpmd_source: Path, tmp_path: Path
     assert mesh.unit_dimension == [1, 1, -3, -1, 0, 0, 0]
     offset = iteration.particles["e"]["positionOffset"]["x"]
     assert (offset.constant, offset.shape) == (True, [5])
+
+
+def write_unusual(path: Path, engine: str, encoding: str) -> None:
+    """A plane of constants, and a mesh of one dimension."""
+    chosen = {"adios2": {"engine": {"type": engine}}, "iteration_encoding": encoding}
+    series = openpmd_api.Series(str(path), openpmd_api.Access.create_linear, json.dumps(chosen))
+    for step, number in enumerate(openpmd_programs.NUMBERS):
+        iteration = series.snapshots()[number]
+        iteration.time, iteration.dt = 0.5 * step, 0.5
+        plane, line = iteration.meshes["B"], iteration.meshes["line"]
+        plane.axis_labels, plane.grid_spacing, plane.grid_global_offset = ["y", "x"], [2.0, 3.0], [0.0, 0.0]
+        line.axis_labels, line.grid_spacing, line.grid_global_offset = ["x"], [2.0], [1.0]
+        for mesh, shape in ((plane, (4, 6)), (line, (7,))):
+            mesh.unit_dimension = {openpmd_api.Unit_Dimension.L: 1}
+            mesh["x"].position = [0.5] * len(shape)
+            mesh["x"].reset_dataset(openpmd_api.Dataset(np.dtype("float64"), shape))
+        plane["x"].make_constant(float(number))
+        line["x"].store_chunk(np.arange(7.0) + number)
+        iteration.close()
+    series.close()
+
+
+@pytest.mark.parametrize(
+    ("engine", "encoding"), [("bp4", "group_based"), ("bp5", "group_based"), ("bp5", "variable_based")]
+)
+def test_openpmd_of_constants_and_lines_passes_its_tools(engine: str, encoding: str, tmp_path: Path) -> None:
+    write_unusual(tmp_path / "source.bp", engine, encoding)
+    archive("--read", tmp_path / "source.bp", "--path", "kept.h5", "--format", "openpmd", cwd=tmp_path)
+    check_openpmd(tmp_path / "kept.h5")
+    series = openpmd_api.Series(str(tmp_path / "kept.h5"), openpmd_api.Access.read_only)
+    assert [series.iterations[number].time for number in openpmd_programs.NUMBERS] == [0.0, 0.5, 1.0]
+    assert series.iterations[10].meshes["line"].axis_labels == ["x"]
+    viewer = OpenPMDTimeSeries(str(tmp_path), backend="h5py")
+    field, about = viewer.get_field("B", "x", iteration=20)
+    assert field.shape == (4, 6) and np.all(field == 20.0) and about.axes == {0: "y", 1: "x"}
+    found, _ = viewer.get_field("line", "x", iteration=10)
+    np.testing.assert_array_equal(found, np.arange(7.0) + 10)
+    with stage.open_reader(path=tmp_path / "kept.h5") as again:
+        numbers = [
+            (step.attributes()["/data/snapshot"], step.names(), step.read("/data/meshes/line/x")[0]) for step in again
+        ]
+    assert numbers == [(number, ["/data/meshes/line/x"], float(number)) for number in openpmd_programs.NUMBERS]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

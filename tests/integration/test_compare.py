@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tests.support.sample_run import make_plan
 from workflow import stage
 from workflow.cli.result_verbs import compare
-from workflow.compare.compare_runs import compare_runs
+from workflow.compare.compare_runs import compare_files, compare_runs
 from workflow.compare.comparison import Comparison
 from workflow.data_files import read_steps
 from workflow.errors import RunError, WfError
@@ -202,11 +202,10 @@ def test_each_step_has_its_attributes(tmp_path: Path) -> None:
                 with out.step():
                     out.write("x", np.arange(3.0))
     for suffix in ("bp", "h5"):
-        result = compare_runs(tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}")
-        (found,) = result.files[0].differences
+        (found,) = compare_files("", tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}", 0.0).differences
         assert (found.what, found.name, found.step, found.steps) == ("attribute", "/data/time", 1, 1)
-        assert found.message == "1.0 and 7.0" and result.exit_code == 1
-    assert compare_runs(tmp_path / "a.bp", tmp_path / "a.h5").identical
+        assert found.message == "1.0 and 7.0"
+    assert compare_files("", tmp_path / "a.bp", tmp_path / "a.h5", 0.0).identical
 
 
 def test_a_file_of_others_and_its_copy_are_identical(tmp_path: Path) -> None:
@@ -218,15 +217,36 @@ def test_a_file_of_others_and_its_copy_are_identical(tmp_path: Path) -> None:
         file["nobody"] = h5py.Empty("f8")
         file["pair"] = np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])
     shutil.copy(tmp_path / "a.h5", tmp_path / "b.h5")
-    assert compare_runs(tmp_path / "a.h5", tmp_path / "b.h5").identical
+    assert compare_files("", tmp_path / "a.h5", tmp_path / "b.h5", 0.0).identical
     with h5py.File(tmp_path / "b.h5", "a") as file:
         file["T"].attrs["units"] = "K"
         del file["nobody"]
         file["nobody"] = 1.0
-    found = compare_runs(tmp_path / "a.h5", tmp_path / "b.h5").files[0].differences
+    found = compare_files("", tmp_path / "a.h5", tmp_path / "b.h5", 0.0).differences
     assert [(each.what, each.name, each.message) for each in found] == [
         ("attribute", "T/units", "only in B"), ("type", "nobody", "empty and float64"),
     ]  # fmt: skip
+
+
+def test_local_blocks_are_compared_block_by_block(tmp_path: Path) -> None:
+    def write(path: Path, *blocks: list[float], field: float = 1.0) -> Path:
+        with Stream(str(path), "w") as out:
+            for _ in range(2):
+                out.begin_step()
+                for block in blocks:
+                    out.write("ids", np.array(block), [], [], [len(block)])
+                out.write("T", np.full(4, field), [4], [0], [4])
+                out.end_step()
+        return path
+
+    a = write(tmp_path / "a.bp", [1.0, 2.0, 3.0], [4.0, 5.0])
+    assert compare_files("", a, write(tmp_path / "b.bp", [1.0, 2.0, 3.0], [4.0, 5.0]), 0.0).identical
+    other = compare_files("", a, write(tmp_path / "c.bp", [1.0, 2.0, 3.0], [4.0, 6.0], field=2.0), 0.0).differences
+    assert [(each.name, each.what, each.steps, each.values) for each in other] == [
+        ("T", "values", 2, 8), ("ids", "values", 2, 2),
+    ]  # fmt: skip
+    (found,) = compare_files("", a, write(tmp_path / "d.bp", [1.0, 2.0], [3.0, 4.0, 5.0]), 0.0).differences
+    assert (found.what, found.message) == ("shape", "blocks [[3], [2]] and [[2], [3]]")
 
 
 def test_a_link_to_a_stream_is_no_result(tmp_path: Path) -> None:

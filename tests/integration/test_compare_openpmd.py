@@ -92,6 +92,7 @@ def test_attributes_of_openpmd_groups_in_hdf5_are_compared(tmp_path: Path) -> No
     a, b = write_openpmd(tmp_path / "a.h5"), write_openpmd(tmp_path / "b.h5")
     with h5py.File(b, "r+") as file:
         file["data/20"].attrs["time"] = 11.0
+        file.attrs["date"] = "2026-01-02 03:04:05 +0000"
     result = compare_runs(a, b)
     assert [(each.what, each.name, each.step) for each in result.files[0].differences] == [
         ("attribute", "/data/time", 2)

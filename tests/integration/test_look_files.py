@@ -92,7 +92,7 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
     assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "Å", "factor": 1.0}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",
-        "data/meshes/rho": "image",
+        "/data/meshes/rho": "image",
     }
     np.testing.assert_array_equal(first_numbers(tmp_path / "page.html", "data/particles/e", 1), np.arange(4.0) + 100)
 

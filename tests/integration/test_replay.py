@@ -76,6 +76,39 @@ def test_some_steps_at_the_recorded_pace(tmp_path: Path) -> None:
     assert again.code == 0, again.said
     assert again.report.stream("field").steps == 4
     assert "replay: 4 steps" in again.printed("field-replay")[-1]
+    found = compare_runs(first.folder, again.folder)
+    assert found.identical and [file.steps for file in found.files] == [4, 4]
+    assert f"{again.folder} has the steps from 5 to 8 of its record: these are compared" in found.notes
+
+
+SERIES = """
+stages:
+  sim:
+    command: ["${{ wf.python }}", PROGRAM, write, "${{ streams.field.path }}", "@${{ streams.field.config }}"]
+    writes: {field: {config: openpmd.json}}
+  pdf: {component: histogram, with: {variable: /data/meshes/rho}}
+  pdfs: {component: archive, with: {path: pdf.bp}}
+  keep: {component: archive, with: {path: FILE, format: FORMAT}}
+streams:
+  field: {from: sim, to: [pdf, keep]}
+  pdf: {from: pdf, to: pdfs}
+""".replace("PROGRAM", str(ROOT / "tests/support/openpmd_programs.py"))
+
+
+def test_an_openpmd_archive_is_a_record(tmp_path: Path) -> None:
+    first = run(tmp_path, SERIES.replace("FILE", "kept.h5").replace("FORMAT", "openpmd"))
+    assert first.code == 0, first.said
+    again = replay(first.folder, "--stages", "pdf,pdfs")
+    assert again.code == 0, again.said
+    found = compare_runs(first.folder / "pdf.bp", again.folder / "pdf.bp")
+    assert found.identical and found.files[0].steps == 3, found
+
+
+def test_an_archive_under_other_names_is_no_record(tmp_path: Path) -> None:
+    first = run(tmp_path, SERIES.replace("FILE", "kept.vtkhdf").replace("FORMAT", "auto"))
+    assert first.code == 0, first.said
+    again = replay(first.folder, "--stages", "pdf,pdfs")
+    assert again.code == 2 and "the run has kept no steps of field" in again.said
 
 
 def test_an_analysis_may_be_changed(tmp_path: Path) -> None:

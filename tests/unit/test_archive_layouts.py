@@ -67,6 +67,47 @@ def test_iterations_always_grow() -> None:
     assert [next(iter(tree.datasets)) for tree in trees] == [f"/data/{n}/meshes/a" for n in (3, 4, 5, 9)]
 
 
+OF_OPENPMD = {
+    "/openPMD": "1.1.0",
+    "/basePath": "/data/%T/",
+    "/iterationEncoding": "variableBased",
+    "/data/snapshot": 30,
+}
+
+
+def test_openpmd_lists_of_one_element_and_lost_labels_become_lists_again() -> None:
+    """openpmd-pipe makes a list of one element a single value; SST loses lists of strings."""
+    given = {
+        **OF_OPENPMD,
+        "/data/meshes/E/gridSpacing": np.float64(2.0), "/data/meshes/E/gridGlobalOffset": np.float64(1.0),
+        "/data/meshes/E/axisLabels": [""], "/data/meshes/E/x/position": np.float64(0.5),
+        "/data/meshes/B/axisLabels": [""], "/data/meshes/B/z/shape": np.array([4, 6]), "/data/meshes/B/z/value": 1.5,
+    }  # fmt: skip
+    tree = OpenPMD().tree(step({"/data/meshes/E/x": (7,)}, attributes=given))
+    mesh = tree.attributes["/data/30/meshes/E"]
+    assert [mesh[name].tolist() for name in ("gridSpacing", "gridGlobalOffset")] == [[2.0], [1.0]]
+    assert mesh["axisLabels"] == ["x"] and tree.attributes["/data/30/meshes/E/x"]["position"].tolist() == [0.5]
+    assert tree.attributes["/data/30/meshes/B"]["axisLabels"] == ["y", "x"]
+
+
+def test_openpmd_takes_the_attributes_of_the_iteration_that_a_step_is() -> None:
+    """BP4 shows those of all iterations in each step, and the last value of each."""
+    given = {**OF_OPENPMD, "/iterationEncoding": "groupBased", "__openPMD_groups/": 2, "__openPMD_groups/data/10": 1}
+    for number in (10, 20):
+        given |= {f"/data/{number}/time": float(number), f"/data/{number}/meshes/rho/unitSI": float(number)}
+    tree = OpenPMD().tree(step({"/data/10/meshes/rho": (7,)}, attributes=given))
+    assert tree.attributes["/data/10"]["time"] == 10.0
+    assert tree.attributes["/data/10/meshes/rho"]["unitSI"] == 10.0
+    assert not [path for path in tree.attributes if path.startswith("/data/20")]
+
+
+def test_two_steps_of_one_iteration_are_refused() -> None:
+    layout = OpenPMD()
+    layout.tree(step({"/data/meshes/rho": (7,)}, 0, attributes=OF_OPENPMD))
+    with pytest.raises(SystemExit, match="steps 0 and 1 are both iteration 30"):
+        layout.tree(step({"/data/meshes/rho": (7,)}, 1, attributes=OF_OPENPMD))
+
+
 def test_names_that_become_the_same_are_refused() -> None:
     with pytest.raises(SystemExit, match=r"a/b and a_b would both be written to /data/0/meshes/a_b; leave one out"):
         OpenPMD().tree(step({"a/b": (2,), "a_b": (2,)}))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workflow.engines import BP_SUFFIXES, ENGINES
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.topology.replayed_pipeline import (
@@ -18,6 +19,7 @@ from workflow.plan.topology.replayed_pipeline import (
     replayed,
 )
 from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.models.stage_policies import OPENPMD
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
@@ -117,7 +119,18 @@ def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
         places = [stream.path] if stream.traits.has_steps and not stream.traits.in_memory else []
         places += [plan.stream(stream.spool).path] if stream.has_whole_spool and not is_part else []
         archives = [each.parameters for each in map(plan.stage, stream.readers) if each.component == "archive"]
-        places += [str(each["path"]) for each in archives if each["every"] == 1 and not each["variables"]]
+        is_openpmd = plan.stage(stream.writer).end(stream.name, "write").dialect in OPENPMD
+        places += [str(each["path"]) for each in archives if _has_all(each, is_openpmd)]
         if path := next((Path(place) for place in places if Path(place).exists()), None):
             found[stream.name] = Recording(path, stage_dir(run_dir, stream.writer) / METRICS_FILE)
     return found
+
+
+def _has_all(archive: Mapping[str, Any], is_openpmd: bool) -> bool:
+    """Whether what the component `archive` has written can stand in for its stream: all steps, all variables, and the
+    names that they had. The layouts of others have names of their own; in openPMD a series keeps its names."""
+    unchanged = archive["format"] in ("auto", "bp5", "hdf5") and Path(archive["path"]).suffix in (
+        *BP_SUFFIXES, *ENGINES["HDF5"].suffixes
+    )  # fmt: skip
+    kept = unchanged or (archive["format"] == "openpmd" and is_openpmd)
+    return kept and archive["every"] == 1 and not archive["variables"]

@@ -15,7 +15,15 @@ from typing import Any
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.compare.parts_of_files import ALL_STEPS, CommonPart, FilePart, common_part, find_parts
 from workflow.compare.tolerance import DEFAULT_TOLERANCE, check_tolerance
-from workflow.data_files.read_steps import DataStep, VariableKind, boxes, find_data, is_data, open_data
+from workflow.data_files.read_steps import (
+    DataStep,
+    VariableError,
+    VariableKind,
+    boxes,
+    find_data,
+    is_data,
+    open_data,
+)
 from workflow.data_files.reading_process import HINT as DAMAGED
 from workflow.data_files.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
@@ -154,7 +162,7 @@ class _Tally:
             difference = difference or self._compare_values(name, kinds_a[name], a, b)
             if difference:
                 self.note(difference)
-        attributes_a, attributes_b = a.attributes(), b.attributes()
+        attributes_a, attributes_b = (_without_tables(step.attributes()) for step in (a, b))
         written = _HOW_WRITTEN if "/openPMD" in attributes_a and "/openPMD" in attributes_b else frozenset()
         for difference in _compare_attributes(attributes_a, attributes_b, self.steps):
             if difference.name in written:
@@ -199,8 +207,19 @@ class _Tally:
         from workflow.compare.array_difference import Spread
 
         spread = Spread(self._tolerance)
-        for start, count in boxes(kind.shape, kind.type):
-            self._bytes += spread.add(a.read(name, start, count), b.read(name, start, count), start)
+        try:
+            if kind.local:
+                blocks = a.read_blocks(name), b.read_blocks(name)
+                shapes = [[list(block.shape) for block in side] for side in blocks]
+                if shapes[0] != shapes[1]:
+                    message = f"blocks {_short(shapes[0])} and {_short(shapes[1])}"
+                    return Difference(what="shape", name=name, step=self.steps, message=message)
+                for one, other in zip(*blocks, strict=True):
+                    self._bytes += spread.add(one, other, (0,) * one.ndim)
+            for start, count in () if kind.local else boxes(kind.shape, kind.type):
+                self._bytes += spread.add(a.read(name, start, count), b.read(name, start, count), start)
+        except VariableError as error:
+            return Difference(what="unreadable", name=name, step=self.steps, message=error.message)
         return spread.difference(name, self.steps)
 
 
@@ -209,9 +228,17 @@ def _compare_kinds(name: str, a: VariableKind | None, b: VariableKind | None, st
         return Difference(what="missing", name=name, step=step, message="only in B" if a is None else "only in A")
     if a.type != b.type:
         return Difference(what="type", name=name, step=step, message=f"{a.type} and {b.type}")
+    if a.local != b.local:
+        message = " and ".join("local blocks" if kind.local else str(list(kind.shape)) for kind in (a, b))
+        return Difference(what="shape", name=name, step=step, message=message)
     if a.shape != b.shape:
         return Difference(what="shape", name=name, step=step, message=f"{list(a.shape)} and {list(b.shape)}")
     return None
+
+
+def _without_tables(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Without those of openPMD-api that count the steps of ADIOS2."""
+    return {name: value for name, value in attributes.items() if not name.startswith("__openPMD_")}
 
 
 def _compare_attributes(a: dict[str, Any], b: dict[str, Any], step: int) -> Iterator[Difference]:

@@ -72,16 +72,25 @@ class Comparison(Spec):
     @property
     def unreadable(self) -> list[Difference]:
         """The files that cannot be read: what they hold is not known."""
-        return [found for file in self.files for found in file.differences if found.what == "unreadable"]
+        return [found for found in self._found if found.what == "unreadable" and not found.name]
+
+    @property
+    def _found(self) -> list[Difference]:
+        return [found for file in self.files for found in file.differences]
+
+    @property
+    def _differs(self) -> bool:
+        """A difference is known, whatever cannot be read."""
+        return any(found.what != "unreadable" for found in self._found)
 
     @property
     def exit_code(self) -> int:
-        """0 identical, 1 different, 2 nothing to compare, or a file cannot be read."""
+        """0 identical, 1 different, 2 nothing to compare, or a file or a variable cannot be read."""
         if self.identical:
             return EXIT_OK
         if self.unreadable:
             return EXIT_BAD_INPUT
-        different = any(file.differences for file in self.files) or (self.files and self.lacking)
+        different = self._differs or (self.files and self.lacking)
         return EXIT_RUN_FAILED if different else EXIT_BAD_INPUT
 
     def to_text(self) -> str:
@@ -94,6 +103,8 @@ class Comparison(Spec):
             return f"{alike}: {count}, {plural(steps, 'step')}, {plural(variables, 'variable')}, {volume}"
         if self.unreadable:
             return f"not compared: {len(self.unreadable)} of {count} cannot be read"
+        if self._found and not self._differs:
+            return f"not compared: {', '.join(sorted({found.name for found in self._found}))} cannot be read"
         different = sum(not file.identical for file in self.files)
         if different:
             return f"different: {different} of {count}"

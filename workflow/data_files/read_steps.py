@@ -34,11 +34,16 @@ class StepGone(RunError):  # noqa: N818, an event of the stream
     """The run that keeps a stream has removed this step while it was read."""
 
 
+class VariableError(RunError):
+    """A variable cannot be read, because of its type; the others of its file can."""
+
+
 class VariableKind(NamedTuple):
-    """NumPy's name of a variable's type (or `string`), and its shape."""
+    """NumPy's name of a variable's type (or `string`), and its shape; () where it is in `local` blocks without one."""
 
     type: str
     shape: Shape
+    local: bool = False
 
 
 def find_data(directory: Path) -> dict[str, Path]:
@@ -105,12 +110,17 @@ class DataStep:
     def kinds(self) -> dict[str, VariableKind]:
         """Its variables."""
         with _named(self._path):
-            return {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
+            return {name: VariableKind(*info) for name, info in self._step.variables().items()}
 
     def read(self, name: str, start: Shape, count: Shape) -> Array:
         """One box of a variable; `()` for all of a scalar."""
         with _named(self._path):
             return self._step.read(name, start=start, count=count) if count else self._step.read(name)
+
+    def read_blocks(self, name: str) -> list[Array]:
+        """The blocks of an array without a global shape."""
+        with _named(self._path):
+            return [piece.values for piece in self._step.share(name) if piece.block is not None]
 
     def label(self, name: str) -> str:
         """What its attributes call a variable; "" where they do not."""
@@ -162,7 +172,7 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
     """The steps of a file. Each is valid until the next one is asked for.
 
     Raises:
-        RunError: the file cannot be read, or breaks off.
+        RunError: the file cannot be read, breaks off, or was written meanwhile.
         WfError: a library that it takes is not installed.
     """
     try:
@@ -178,8 +188,25 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
                 reader = open_reader(path=path, engine=engine_of_data(path), iterations=True)
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
-    with reader:
-        yield _steps(reader, path)
+    written = _last_change(path)
+    try:
+        with reader:
+            yield _steps(reader, path)
+    except RunError as error:
+        if written != _last_change(path):
+            raise _being_written(path) from error
+        raise
+    if written != _last_change(path):
+        raise _being_written(path)
+
+
+def _last_change(path: Path) -> tuple[int, int] | None:
+    """When an HDF5 file was written last, and its size. It is read without a lock, which its program would die of."""
+    return None if path.is_dir() else ((found := path.stat()).st_mtime_ns, found.st_size)
+
+
+def _being_written(path: Path) -> RunError:
+    return RunError(f"{path}: was written while it was read", "try it again, or when its program has ended")
 
 
 @contextmanager
@@ -233,13 +260,15 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    from workflow.stage import StageError, StepRemoved
+    from workflow.stage import ContractError, StageError, StepRemoved
 
     note_reading(path)
     try:
         yield
     except StepRemoved as error:
         raise StepGone(str(error)) from error
+    except ContractError as error:
+        raise VariableError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except (StageError, OSError, RuntimeError) as error:
         raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except KeyError as error:

@@ -29,15 +29,18 @@ T = TypeVar("T")
 
 # It asks again and again for bytes, and gets none: the end of the file is not there.
 POLLING_S = 5.0
-# It reads nothing: the largest box is uncompressed in less, and a file system that is well has answered.
+# It reads nothing, and no call of a library returns: the largest box is uncompressed in less, and a file system that is
+# well has answered.
 SILENT_S = 120.0
 _LOOK_S = 0.1
 HINT = "copy it again, or run again; what it should hold: wf report"
 _PROC = Path("/proc")
 _PATH_BYTES = 4096
+_COUNT_BYTES = 8
 _SAID_BYTES = 100_000
-# Where this process notes which file it reads, if it is one that may die of it.
+# Where this process notes which file it reads, if it is one that may die of it, and how many calls it has made.
 _note: int | None = None
+_calls = 0
 
 
 class ReadingProcess:
@@ -98,10 +101,11 @@ class ReadingProcess:
     def _wait(self, pipe: Connection) -> str:
         """Return when there is an answer or the process has ended: an empty text, or why it is waited for no longer."""
         assert self._process is not None
-        seen, since = _look(self._process.pid), time.monotonic()
+        seen, since, calls = _look(self._process.pid), time.monotonic(), self._calls()
         while not pipe.poll(_LOOK_S):
             now = _look(self._process.pid)
-            if seen is None or now is None or now.read != seen.read:
+            before, calls = calls, self._calls()
+            if seen is None or now is None or now.read != seen.read or calls != before:
                 seen, since = now, time.monotonic()
                 continue
             quiet = time.monotonic() - since
@@ -113,6 +117,10 @@ class ReadingProcess:
                 why = "it is damaged, or its file system does not answer"
                 return f"its reader has read nothing for {SILENT_S:.0f} s: {why}"
         return ""
+
+    def _calls(self) -> bytes:
+        """How many calls of a library it has begun."""
+        return os.pread(self._noted, _COUNT_BYTES, _PATH_BYTES)
 
     def _being_read(self) -> str:
         return os.pread(self._noted, _PATH_BYTES, 0).rstrip(b"\0").decode("utf-8", "replace")
@@ -148,9 +156,12 @@ def _unnamed_file() -> int:
 
 
 def note_reading(path: Path) -> None:
-    """Note which file the library is given now: it may be the end of this process."""
+    """Note which file the library is given now: it may be the end of this process. Each call is a sign of progress."""
+    global _calls
     if _note is not None:
-        os.pwrite(_note, os.fsencode(path)[:_PATH_BYTES].ljust(_PATH_BYTES, b"\0"), 0)
+        _calls += 1
+        count = _calls.to_bytes(_COUNT_BYTES, "little")
+        os.pwrite(_note, os.fsencode(path)[:_PATH_BYTES].ljust(_PATH_BYTES, b"\0") + count, 0)
 
 
 def serve(pipe: int, note: int) -> None:

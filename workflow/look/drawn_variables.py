@@ -17,8 +17,8 @@ KIND_OF_DIMENSIONS: dict[int, ViewKind] = {0: "scalar", 1: "line", 2: "image", 3
 
 
 def is_number(kind: VariableKind) -> bool:
-    """Whether NumPy has this type; text and structures are not drawn."""
-    return kind.type in np.sctypeDict
+    """Whether NumPy has this type; text, structures and blocks without a place are not drawn."""
+    return kind.type in np.sctypeDict and not kind.local
 
 
 class StepTime(NamedTuple):
@@ -179,10 +179,11 @@ def _all_kinds(runs: Sequence[_Kinds], name: str) -> Iterator[VariableKind]:
 def _left_out(runs: Sequence[_Kinds], name: str) -> str:
     """Why a variable is not drawn, or not in all of its steps; "" where it is."""
     kinds = list(_all_kinds(runs, name))
-    other = next((kind.type for kind in kinds if not is_number(kind)), None)
+    other = next((kind for kind in kinds if not is_number(kind)), None)
     if other is None:
         return ""
-    return ("text" if other == "string" else f"type {other}") + (" in some steps" if any(map(is_number, kinds)) else "")
+    why = "in local blocks" if other.local else "text" if other.type == "string" else f"type {other.type}"
+    return why + (" in some steps" if any(map(is_number, kinds)) else "")
 
 
 def _numbers_only(kinds: tuple[VariableKind | None, ...]) -> tuple[VariableKind | None, ...]:

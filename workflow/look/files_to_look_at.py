@@ -118,6 +118,8 @@ def _without_open_files(given: Path, found: LookedAt, scratch: Path) -> LookedAt
     written = []
     for name, path in found.files.items():
         if not is_open(path):
+            if path.is_file() and _is_written(path):
+                notes.append(f"{name}: its run goes on: shown as it was when it was read")
             continue
         if _is_written(path):
             written.append(name)

@@ -204,7 +204,9 @@ def read_numbers(
     with open_data(path) as opened:
         for count, step in enumerate(opened):
             kinds = step.kinds()
-            index = place[count if step.iteration is None else step.iteration]
+            index = place.get(count if step.iteration is None else step.iteration)
+            if index is None:  # the file has grown
+                continue
             for view in views:
                 extent = view.extents[run][index]
                 if view.name in failed or index not in taken[view.name] or extent is None:
