@@ -40,6 +40,7 @@ RunWarning = (
     | SpoolGrows
     | StrangeReader
     | NodeSeen
+    | NodeSilent
     | GuardActed
     | LoopPaused
 )
