@@ -183,6 +183,8 @@ def test_each_fate_is_named_within_20_seconds_and_leaves_nothing(
         hosts = [host for host in cluster.hosts if cluster.is_on(host)]
         wait_for(run, lambda: not any(cluster.processes_on(host) for host in hosts), "the end of all processes", 20)
         assert not list((run.run_dir / "streams").glob("*.sst"))
+        left = {host: cluster.run_on(host, ["ls", "/dev/shm"]).stdout for host in hosts}
+        assert not any("mpich_shm" in names for names in left.values()), left
     for host in set(cluster.hosts) - set(hosts):
         cluster.restart_node(host)
 
