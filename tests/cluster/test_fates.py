@@ -126,6 +126,10 @@ def cancel_step(run: RunInJob) -> None:
     run.cluster.client("scancel", run.step_of("saxs", "n3"))
 
 
+def requeue_job(run: RunInJob) -> None:
+    run.cluster.client("scontrol", "requeue", str(run.job))
+
+
 @dataclass(frozen=True)
 class Fate:
     """What is done to a run, and what its status says then. `{job}` stands for the number of the job."""
@@ -135,6 +139,7 @@ class Fate:
     stage: str
     cause: str
     words: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
 
 FATES = {
@@ -146,6 +151,9 @@ FATES = {
     ),
     "job cancelled": Fate(
         cancel_job, "interrupted", "", "cancelled", ("job {job} was cancelled", "the scheduler says `JobState=")
+    ),
+    "job requeued": Fate(
+        requeue_job, "failed", "", "requeued", ("job {job} was requeued", "DUE TO JOB REQUEUE"), ("--requeue",)
     ),
     "power cut": Fate(
         cut_power, "failed", "saxs", "node_lost",
@@ -164,7 +172,7 @@ def test_each_fate_is_named_within_20_seconds_and_leaves_nothing(
     name: str, own_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     fate, cluster = FATES[name], own_cluster
-    with running(cluster, tmp_path) as run:
+    with running(cluster, tmp_path, *fate.options) as run:
         fate.befalls(run)
         wait_for(run, lambda: compute_report(run.run_dir).run.cause == fate.cause, "the cause", SECONDS_TO_A_VERDICT)
         said = compute_report(run.run_dir).run
@@ -175,6 +183,8 @@ def test_each_fate_is_named_within_20_seconds_and_leaves_nothing(
         hosts = [host for host in cluster.hosts if cluster.is_on(host)]
         wait_for(run, lambda: not any(cluster.processes_on(host) for host in hosts), "the end of all processes", 20)
         assert not list((run.run_dir / "streams").glob("*.sst"))
+        left = {host: cluster.run_on(host, ["ls", "/dev/shm"]).stdout for host in hosts}
+        assert not any("mpich_shm" in names for names in left.values()), left
     for host in set(cluster.hosts) - set(hosts):
         cluster.restart_node(host)
 

@@ -94,10 +94,12 @@ def weather(
 class Going:
     """A run that `wf run` has submitted and follows, and that has made some steps."""
 
-    def __init__(self, cluster: SlurmCluster, folder: Path, output: Path, deadlines: str = "") -> None:
+    def __init__(
+        self, cluster: SlurmCluster, folder: Path, output: Path, deadlines: str = "", step_s: float = STEP_S
+    ) -> None:
         folder.mkdir()
         self.cluster, self.run_dir, self.output = cluster, folder / "run", output
-        (folder / "p.yaml").write_text(HEAD + deadlines + stages_of(folder))
+        (folder / "p.yaml").write_text(HEAD + deadlines + stages_of(folder, step_s=step_s))
         own = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
         argv = [MPI_PYTHON, "-m", "workflow.cli", "run", "p.yaml", "--site", "test-slurm", "--run-dir", "run"]
         with output.open("wb") as file:
@@ -226,7 +228,8 @@ def test_a_job_that_is_suspended_and_a_supervisor_that_is_stopped_end_nothing(we
     cluster, place = weather.cluster, weather.ext4 / tmp_path.name
     place.mkdir()
     suspended = Going(cluster, place / "suspended", tmp_path / "suspended.out")
-    stopped = Going(cluster, place / "stopped", tmp_path / "stopped.out")
+    # It goes on meanwhile.
+    stopped = Going(cluster, place / "stopped", tmp_path / "stopped.out", step_s=1.0)
     with both(suspended, stopped) as before:
         supervisor = stopped.supervisor()
         cluster.client("scontrol", "suspend", suspended.job)

@@ -53,7 +53,7 @@ def test_copy_of_a_plan_finds_its_own_stages() -> None:
 def test_a_tick_costs_the_same_with_1000_stages() -> None:
     few, many = running(10), running(1000)
     ticks = [calls(lambda run=run: step(run.state, Tick(2.0))) for run in (few, many)]  # type: ignore[misc]
-    assert ticks[0] == ticks[1] < 115
+    assert ticks[0] == ticks[1] < 120
 
 
 def test_a_node_that_reports_costs_the_same_with_1000_stages() -> None:

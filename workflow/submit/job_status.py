@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from workflow.formats.guard_ends import read_guard_ends
 from workflow.formats.job_end_file import JobEnd, read_job_end
 from workflow.formats.lease_file import DEAD_S, SILENCE_S
 from workflow.launch.rank_ends import SchedulerCause
@@ -31,6 +32,7 @@ from workflow.run.verdict.end_causes import job_text
 from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.schedulers.scheduler import JobWord, Scheduler, WaitsForEver
 from workflow.schedulers.schedulers import scheduler_named
+from workflow.spec.suggest import listing
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
 FORGOTTEN_S = 60.0
@@ -231,7 +233,9 @@ def settle_job(
         if lives.alive or read_start_and_verdict(run_dir).finished is not None:
             return tracker.text
         if (by_guard := read_job_end(run_dir)) is not None:
-            write_missing_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
+            write_missing_verdict(
+                run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(run_dir, by_guard, lives), "node_lost"
+            )
             return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
             if write_job_verdict(run_dir, tracker, end, lives):
@@ -243,10 +247,13 @@ def settle_job(
         time.sleep(_PAUSE_S)
 
 
-def _ended_text(by_guard: JobEnd, lives: Liveness) -> str:
-    """Why a run has failed whose supervisor is lost, and what was done about its job."""
+def _ended_text(run_dir: Path, by_guard: JobEnd, lives: Liveness) -> str:
+    """Why a run has failed whose supervisor is lost, and what was done about its processes and its job."""
     host = "" if lives.lease is None else f" on {lives.lease.host}"
     lost = f"node lost: no heartbeat of the supervisor{host} for {by_guard.silent_s:.0f} s"
+    if hosts := sorted({end.host for end in read_guard_ends(run_dir)}):
+        who = f"the guard on {hosts[0]} has" if len(hosts) == 1 else f"the guards on {listing(hosts)} have"
+        lost += f"; {who} ended its processes there"
     if by_guard.problem:
         return f"{lost}; the guard on {by_guard.host} could not cancel {by_guard.job}: {by_guard.problem}"
     return f"{lost}; the guard on {by_guard.host} has asked the scheduler to cancel {by_guard.job}"
@@ -257,7 +264,7 @@ def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liven
     supervisor lives. Raises OSError."""
     if (by_guard := read_job_end(run_dir)) is not None:  # the scheduler says only that it was cancelled
         return write_missing_verdict(
-            run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost"
+            run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(run_dir, by_guard, lives), "node_lost"
         )
     why = "before its supervisor started" if lives.lease is None else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]

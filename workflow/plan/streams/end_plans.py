@@ -15,7 +15,7 @@ from workflow.engines import EngineTraits
 from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
-from workflow.plan.placeholders import earlier_file, own_path, work_dir
+from workflow.plan.placeholders import earlier_file, work_dir
 from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, Plan, SharePlan, StreamPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.compression import decide_operators
@@ -39,8 +39,8 @@ from workflow.spec.references import has_spool, spool_limit, spool_name, spool_p
 from workflow.sst_transports import TRANSPORTS
 
 # A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where all its readers
-# are started again from a spool, nothing is lost when it gives them up. As long as a node is silent by default before
-# it is lost, and longer than a program of MPI over TCP computes without taking a message: the limit is for all
+# are started again from a spool, nothing is lost when it gives them up. No shorter than a node may be silent by default
+# (`deadlines.node`), and longer than a program of MPI over TCP computes without taking a message: the limit is for all
 # connections that are made after the opening.
 SILENCE_LIMIT_S = 60.0
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
@@ -171,7 +171,6 @@ def _to_end(
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
         on_node=decided.on_node if port.side == "write" else "",
-        opened=own_path(port.stage, port.path, stream.engine.traits) if port.path else "",
         does_without=port.does_without,
         passes=port.passes,
     )
@@ -202,8 +201,6 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool_bytes=size if spooled else None,
         spool_where=spool_place(stream.spec) if spooled else "shared",
         attachable=spooled and stream.spec.attachable,
-        closes_circle=stream.spec.closes_circle,
-        no_effect=list(estimates.no_effect),
     )
 
 

@@ -179,7 +179,7 @@ def _of_run(event: Event) -> str:
         case NodeSeen():
             return f"node {event.host} reports"
         case NodeSilent():
-            return f"node {event.host} is silent since {event.silence_s:.0f} s"
+            return _warning(event.text) if event.silence_s >= REPORTED_S else event.text
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():

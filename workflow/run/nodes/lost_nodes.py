@@ -28,6 +28,7 @@ class _Node:
     host: str
     heard: float = -math.inf  # when its last line came
     silent: bool = False
+    reported: bool = False  # that it is silent
     lost: bool = False
     load: NodeLoad | None = None
     said: str = ""
@@ -96,7 +97,7 @@ class NodeMonitor:
             if not node.was_heard or node.silent:
                 silence_s = round(now - node.heard, 3) if node.silent else 0.0
                 events.append(NodeSeen(now, node.index, node.host, silence_s))
-            node.heard, node.silent = now, False
+            node.heard, node.silent, node.reported = now, False, False
         return events
 
     def look(self, now: float) -> list[Event]:
@@ -117,9 +118,9 @@ class NodeMonitor:
             return said + self._note_mute(silent, now)
         self._is_mute = False
         found = [(node, why) for node in silent if (why := self._verdict(node, now)) is not None]
-        new = [node for node in silent if not node.silent]
+        new = [node for node in silent if not node.silent or self._is_to_report(node, now)]
         for node in new:
-            node.silent = True
+            node.silent, node.reported = True, now - node.heard >= REPORTED_S
         for node, _ in found:
             node.lost = True
         return [
@@ -130,6 +131,9 @@ class NodeMonitor:
                 for node, why in found
             ),
         ]
+
+    def _is_to_report(self, node: _Node, now: float) -> bool:
+        return not node.reported and now - node.heard >= REPORTED_S
 
     def _verdict(self, node: _Node, now: float) -> str | None:
         """Why a silent node is lost, "" for the limit alone; None: it is not yet."""

@@ -352,11 +352,17 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True)
 class NodeSilent(Event):
-    """The guard on a node has missed a word, and has said nothing for `silence_s` seconds: the node may be lost."""
+    """The guard on a node has missed a word, and has said nothing for `silence_s` seconds: the node may be lost. A
+    second one reports a silence that lasts."""
 
     node: int
     host: str
     silence_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        return f"node {self.host} is silent since {self.silence_s:.0f} s"
 
 
 @dataclass(frozen=True)

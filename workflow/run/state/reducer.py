@@ -169,6 +169,8 @@ class _Draft:
                     self._changes |= {"interrupted": f"`{typed}` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = {**self.get("silent"), node: event}
+                if event.silence_s >= REPORTED_S:
+                    self._warn(event)
             case NodeSeen(node=node, host=host):
                 self._changes["silent"] = _left(self.get("silent"), node)
                 if event.silence_s >= REPORTED_S:

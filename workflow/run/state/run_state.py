@@ -42,6 +42,7 @@ RunWarning = (
     | SpoolGrows
     | StrangeReader
     | NodeSeen
+    | NodeSilent
     | GuardActed
     | LoopPaused
 )

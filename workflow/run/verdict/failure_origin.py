@@ -99,8 +99,9 @@ def _evidence_s(state: RunState, failed: str) -> float:
 
 
 def doubted_nodes(state: RunState) -> frozenset[int]:
-    """The silent nodes near which a stage has failed: so a short silence is enough."""
-    failed = [name for name in state.stages if state.stages[name].status == "failed"]
+    """The silent nodes near which a stage has failed, or is why the run is stopped, as where SST has dropped a reader
+    whose connection was closed: so a short silence is enough."""
+    failed = [name for name in state.stages if state.stages[name].status == "failed" or name == state.culprit]
     return frozenset(node for node in state.silent if any(_near(state, name, node) for name in failed))
 
 
