@@ -13,6 +13,7 @@ from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import (
+    FewerWriters,
     NodeRanks,
     NodesUnwatched,
     ProcessesLeft,
@@ -47,7 +48,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *(
             event.text
             for event in records.state.warnings
-            if isinstance(event, NodeRanks | NodesUnwatched | ProcessesLeft | SpoolGrows | StrangeReader)
+            if isinstance(event, FewerWriters | NodeRanks | NodesUnwatched | ProcessesLeft | SpoolGrows | StrangeReader)
         ),
         *_placement(records),
         *_uncounted(streams),

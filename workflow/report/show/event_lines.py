@@ -14,12 +14,14 @@ from workflow.run.state.events import (
     Cleaned,
     Event,
     Fault,
+    FewerWriters,
     Interrupted,
     NodeLost,
     NodeRanks,
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    NoRankStarted,
     ProcessesLeft,
     ProofTaken,
     RanksEnded,
@@ -178,7 +180,9 @@ def _of_run(event: Event) -> str:
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
-        case NodesUnwatched() | NodeRanks() | ProcessesLeft() | SpoolGrows() | StrangeReader():
+        case NoRankStarted():
+            return f"{event.stage}: {event.launcher} has started no rank"
+        case FewerWriters() | NodesUnwatched() | NodeRanks() | ProcessesLeft() | SpoolGrows() | StrangeReader():
             return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))

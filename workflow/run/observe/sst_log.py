@@ -44,6 +44,7 @@ class Fact:
     bytes: int = 0
     complete: bool = True
     text: str = ""
+    begins: bool = False  # the first rank of a program begins to open a stream that it writes
 
 
 _PREFIX = r"(?:(?P<begins>^)?(?:Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
@@ -128,7 +129,7 @@ class SstLog:
             case "writer_opening":
                 self._note(match, str(value))
                 # At level 2 a writer's open is not seen to end.
-                return Fact("offered" if self._is_detailed else "opened", "write", str(value))
+                return Fact("offered" if self._is_detailed else "opened", "write", str(value), begins=True)
             case "awaits":
                 return Fact("awaits", "write", str(value))
             case "reader_opened" | "writer_opened":

@@ -14,6 +14,7 @@ from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
+    FewerWriters,
     Interrupted,
     NodeLost,
     NodeRanks,
@@ -240,7 +241,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-            case NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
+            case FewerWriters() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case ProcessesLeft(stage=stage):
                 before = self.get("warnings")
