@@ -58,6 +58,40 @@ def test_ranks_that_end_in_order_succeed(tmp_path: Path) -> None:
     assert run(tmp_path, STAGE).code == 0
 
 
+EXITS = """
+import sys
+import numpy as np
+from mpi4py import MPI
+from workflow import stage
+rank = MPI.COMM_WORLD.rank
+with stage.open_writer("heat") as stream:
+    for step in range(10):
+        if step == 5 and rank in {who}:
+            sys.exit(0)
+        with stream.step():
+            stream.write("x", np.arange(4.0), shape=(8,), start=(4 * rank,))
+"""
+BY_STAGE = """
+stages:
+  sim:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py"]
+    ranks: 2
+    writes: {heat: {}}
+  keep: {component: archive, with: {path: kept.bp}}
+streams:
+  heat: {from: sim, to: keep, via: bp5}
+"""
+
+
+@pytest.mark.parametrize(("who", "code"), [("(1,)", 1), ("(0,)", 1), ("(0, 1)", 0)])
+def test_a_rank_that_leaves_a_stream_alone_ends_all(who: str, code: int, tmp_path: Path, mpi_python: str) -> None:
+    (tmp_path / "sim.py").write_text(EXITS.replace("{who}", who))
+    done = run(tmp_path, BY_STAGE, "--set", "deadlines.step=5 s", python=mpi_python)
+    assert done.code == code, done.said
+    if code:
+        assert "left a stream by `sys.exit(0)`, and rank" in "\n".join(done.report.stage("sim").last_lines)
+
+
 @pytest.mark.parametrize("via", ["sst", "bp5"])
 def test_copies_of_a_serial_program_are_named_and_end_the_run(via: str, tmp_path: Path) -> None:
     (tmp_path / "sim.py").write_text(SERIAL)
