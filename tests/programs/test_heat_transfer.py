@@ -39,6 +39,7 @@ streams:
 RUNS = 10
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("batch", long_table(range(30), sample=3))
 def test_no_run_is_stopped_by_chance(
     batch: int, compiled: Callable[[str], Path], mpi_python: str, tmp_path: Path
