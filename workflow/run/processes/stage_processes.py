@@ -192,7 +192,7 @@ class StageProcesses:
         self._groups.add(started.pid)
         self._tell(started.pid)
         self._memory.start(process.name, started.pid)
-        if LAUNCHERS[process.launcher].ranks_below and hasattr(os, "pidfd_open"):
+        if _has_proxies(process) and hasattr(os, "pidfd_open"):
             self._ranks[process.name], self._began[process.name] = {}, time.monotonic()
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
@@ -369,8 +369,9 @@ class StageProcesses:
         pids = self.pids_here(name)
         if not pids:
             return None
-        starts = {pids[0], *children(pids[0])} if LAUNCHERS[self._running[name][0].launcher].ranks_below else ()
-        return cpu_use(pids, starts)
+        spec = self._running[name][0]
+        proxies = children(pids[0]) if _has_proxies(spec) else []
+        return cpu_use(pids, {pids[0], *proxies} if LAUNCHERS[spec.launcher].starts_ranks else ())
 
     def holders(self, name: str, path: Path) -> int:
         """How many processes of a stage have this file open; 0 where they cannot be seen, as `cpu_use` says."""
@@ -472,6 +473,12 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int | None, _Usage]:
 def _has_all_processes_here(spec: ProcessSpec) -> bool:
     launcher = LAUNCHERS[spec.launcher]
     return launcher.ranks_below or not launcher.starts_ranks
+
+
+def _has_proxies(spec: ProcessSpec) -> bool:
+    """Whether proxies of the launcher start all ranks, as those of hydra do: ranks of Open MPI are its own children."""
+    launcher = LAUNCHERS[spec.launcher]
+    return launcher.ranks_below and launcher.outlives_ranks
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
