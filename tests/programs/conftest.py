@@ -36,10 +36,10 @@ def compiled(mpi_python: str, tmp_path_factory: pytest.TempPathFactory) -> Calla
         program = folder / name
         if not program.exists():
             asked = subprocess.run(
-                [tools / "adios2-config", "--mpi", "--cxx"], capture_output=True, text=True, check=True
+                [str(tools / "adios2-config"), "--mpi", "--cxx"], capture_output=True, text=True, check=True
             )
             source = ROOT / "tests/support/cpp" / f"{name}.cpp"
-            line = [str(tools / "mpicxx"), "-std=c++17", "-o", program, source, *asked.stdout.split()]
+            line = [str(tools / "mpicxx"), "-std=c++17", "-o", str(program), str(source), *asked.stdout.split()]
             done = subprocess.run(line, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
         return program

@@ -77,6 +77,12 @@ WORDS: list[tuple[Event, str]] = [
     ),
     (decided.NodeReplaced(T, 0, "n1", 4, "n5"), "node n5, which was spare, takes the place of n1"),
     (seen.NodesUnwatched(T, "n1 has no guard"), "warning: n1 has no guard"),
+    (seen.NoRankStarted(T, "md", "mpiexec"), "md: mpiexec has started no rank"),
+    (
+        seen.FewerWriters(T, "atoms", "md", 1, 2),
+        "warning: atoms has 1 writer, and md 2 ranks: what the others have is missing, unless the program itself "
+        "gathers it",
+    ),
     (
         seen.ProcessesLeft(T, "md", ["sleep"], killed=False),
         "warning: md has ended, 1 process that it started still runs (sleep), to be killed at the end of the run: let "

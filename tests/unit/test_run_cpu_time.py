@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from tests.unit.test_run_processes import process
 from workflow.run.processes import process_tree
-from workflow.run.processes.process_tree import CpuSchedule, cpu_use
+from workflow.run.processes.process_tree import CpuSchedule, cpu_use, descendants
 from workflow.run.processes.stage_processes import StageProcesses
 
 # A quarter of a second of CPU time here, and as much in a child that ends before the rest is printed.
@@ -93,3 +95,16 @@ def test_of_many_stages_each_is_sampled_less_often() -> None:
     schedule = CpuSchedule(1000)
     counts = [len(sampled(schedule, f"stage-{number}", 100)) for number in range(20)]
     assert set(counts) == {5}, "50 samples a second over all"
+
+
+def test_a_launcher_that_spins_does_not_work() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 60 & while :; do :; done"], start_new_session=True) as launcher:
+        try:
+            wait_until(lambda: descendants(launcher.pid), "the launcher has started its program")
+            pids = [launcher.pid, *descendants(launcher.pid)]
+            wait_until(lambda: (used := cpu_use(pids)) and used.cpu_s > 0.3, "the launcher uses CPU time")
+            programs = cpu_use(pids, {launcher.pid})
+            assert programs is not None
+            assert programs.cpu_s < 0.1
+        finally:
+            os.killpg(launcher.pid, signal.SIGKILL)

@@ -206,7 +206,7 @@ def test_by_default_streams_that_do_not_open_stop_the_run() -> None:
 
 def test_run_deadline() -> None:
     run = Run(make_plan([make_stage("a", ["a"])], run=5)).tick(5.1)
-    assert run.state.reason == "not done within 5 s: a has been busy for 5.1 s without a first step"
+    assert run.state.reason == "not done within 5 s: a has run for 5.1 s; it has no streams"
 
 
 def test_nothing_happens_after_the_verdict() -> None:

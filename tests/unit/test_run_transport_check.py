@@ -42,9 +42,18 @@ Opening Stream "/runs/streams/field"
 """
 
 
+# One rank reads by another plane at the same time.
+MIXED = """Selecting DataPlane "ucx" (preferred) for use
+Selecting DataPlane "evpath" (preferred) for use
+Opening Stream "/runs/streams/field"
+Opening Reader Stream.
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (MIXED, None),
         (QUIET, "evpath: rdma not found"),
         (LOUD, "ucx: rdma not available"),
         (BOTH, "ucx"),

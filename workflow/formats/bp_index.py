@@ -49,6 +49,7 @@ class Index:
     steps: int = 0
     active: bool = True
     offset: int = HEADER
+    writers: int = 0  # of the last step, ranks of one communicator; 0: not known
 
 
 def header_of(path: Path) -> bytes | None:
@@ -75,7 +76,8 @@ def read_index(path: Path, known: Index | None = None) -> Index | None:
         return None
     version = header[VERSION]
     steps, used = _steps(rest, version)
-    return Index(known.steps + steps, header[ACTIVE[version]] != 0, known.offset + used)
+    writers = _writers(rest) if version == BP5 else 0
+    return Index(known.steps + steps, header[ACTIVE[version]] != 0, known.offset + used, writers or known.writers)
 
 
 def missing_part(folder: Path) -> str:
@@ -218,6 +220,14 @@ def _steps(data: bytes, version: int) -> tuple[int, int]:
     for kind, _, used in _bodies(data):  # noqa: B007  # the last one is where the next begins
         steps += kind == STEP
     return steps, used
+
+
+def _writers(data: bytes) -> int:
+    """The number of writers in the last record that tells it; 0: none does."""
+    last = None
+    for body in _bodies(data):
+        last = body if body[0] == WRITERS else last
+    return 0 if last is None else _decoded(data, *last).numbers[0]
 
 
 def _bodies(data: bytes) -> Iterator[tuple[bytes, int, int]]:

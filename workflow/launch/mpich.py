@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable
 
+from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import (
     Launcher,
     LaunchLine,
@@ -19,13 +21,19 @@ from workflow.launch.rank_ends import signal_of_shell
 _EXIT_STRING = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
 # In a job of Slurm hydra starts its proxies by srun. Two lines of one run would wait for each other's cores.
 _BOOTSTRAP = {"SLURM_OVERLAP": "1"}
+# Ranks of this node alone need none. Variables of a job, or of its outer one, say otherwise where there is no srun, as
+# in a container: hydra then waits for ever.
+_HERE = {"HYDRA_LAUNCHER": "fork"}
+_OF_OTHERS = ("HYDRA_LAUNCHER*", "HYDRA_RMK", "HYDRA_HOST_FILE")
 _LOCAL_RANK = "MPI_LOCALRANKID"
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
     """`mpiexec -n 4 A`, or `mpiexec -n 2 A : -n 1 B`: ranks are numbered in this order."""
     settings = rank_settings(request, _LOCAL_RANK)
-    env = settings.env | (_BOOTSTRAP if request.own_hosts else {})
+    hosts_here = request.nodes == 1 and all(is_same_host(name, platform.node()) for name in request.own_hosts)
+    env = settings.env | (_HERE if hosts_here else _BOOTSTRAP if request.own_hosts else {})
+    without = _OF_OTHERS if hosts_here else ()
     per_node = request.ranks_per_node
     hosts, files = host_options(request, request.own_hosts if per_node else hosts_with_ranks(request))
     options = [
@@ -37,12 +45,12 @@ def _line(request: LaunchRequest) -> LaunchLine:
     if len(request.programs) == 1:
         (program,) = request.programs
         argv = [request.executable, *request.option("ranks", program.ranks), *options, *request.arguments]
-        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, env)
+        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, env, without)
     argv = [request.executable, *request.arguments, *options]
     for index, program in enumerate(request.programs):
         argv += [":"] if index else []
         argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
-    return LaunchLine(argv, files | settings.files, env)
+    return LaunchLine(argv, files | settings.files, env, without)
 
 
 def _binding(request: LaunchRequest) -> list[str]:

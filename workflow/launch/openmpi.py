@@ -10,6 +10,8 @@ from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRe
 from workflow.launch.rank_ends import signal_of_shell
 
 _HERE = "localhost"
+# By these mpirun takes an outer job, whose launcher may be missing here, for its own.
+_OF_SCHEDULERS = ("SLURM_*", "PBS_*", "LSB_*", "LSF_*", "FLUX_*")
 _LOCAL_RANK = "OMPI_COMM_WORLD_LOCAL_RANK"
 # mpirun exits with 128 + the number, and names it in this line.
 _EXITED_ON = re.compile(r"exited on signal (\d+)")
@@ -24,7 +26,7 @@ def _line(request: LaunchRequest) -> LaunchLine:
     for index, program in enumerate(request.programs):
         argv += [":"] if index else []
         argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
-    return LaunchLine(argv, files | more | settings.files, settings.env)
+    return LaunchLine(argv, files | more | settings.files, settings.env, () if request.hosts else _OF_SCHEDULERS)
 
 
 def _slots(request: LaunchRequest) -> list[str]:

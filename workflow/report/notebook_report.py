@@ -107,7 +107,7 @@ _INNER: dict[str, type[StepTimes | RankSpread]] = {
     **dict.fromkeys(("step_times", "write_times", "load_times", "device_times"), StepTimes),
     **dict.fromkeys(("compute_ranks", "write_ranks", "load_ranks", "device_ranks"), RankSpread),
 }
-_WITHOUT = {"last_lines", "notes", "readers", "parameters"}
+_WITHOUT = {"last_lines", "last_output", "notes", "readers", "parameters"}
 
 
 def _columns(part: type[StagePart | StreamPart | ReaderPart]) -> list[str]:

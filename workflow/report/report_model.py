@@ -206,6 +206,7 @@ class StagePart(ReportPart):
     figures_problem: str = Field("", description="what is wrong with its figures.json; empty: nothing, or it has none")
     notes: list[str] = Field([], description="what the program says of its run, by `stage.note`; the last five")
     last_lines: list[str] = Field([], description="last lines of stderr of a stage that did not succeed")
+    last_output: list[str] = Field([], description="the same of stdout, where many programs report their errors")
 
     def seconds(self, activity: Activity) -> float | None:
         """Time that the stage spent on this activity."""

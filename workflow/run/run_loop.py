@@ -52,6 +52,7 @@ from workflow.run.newest_state import NewestState
 from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
 from workflow.run.observe.stream_connections import StrangerWatch
+from workflow.run.observe.stream_evidence import copies_text
 from workflow.run.part_files import join_files, joined_inputs
 from workflow.run.passed_values import hand_over
 from workflow.run.processes.adios2_workarounds import stand_in
@@ -69,9 +70,11 @@ from workflow.run.state.events import (
     Cleaned,
     Clock,
     Event,
+    FewerWriters,
     GuardActed,
     Interrupted,
     LoopPaused,
+    NoRankStarted,
     ProcessesLeft,
     RecordsLost,
     Requested,
@@ -88,6 +91,7 @@ from workflow.run.state.events import (
     SteeringRefused,
     StepsDropped,
     StrangeReader,
+    StreamTrouble,
     Tick,
 )
 from workflow.run.state.lifecycle_events import RunFinished
@@ -165,6 +169,7 @@ class RunLoop:
         self.limited = [each for each in plan.streams if each.drops and plan.stream(each.spool).writer not in done]
         self.drops_at = -math.inf
         self.done: dict[str, float] = {}  # ended with exit code 0 → when to look for what it has left running
+        self.fewer: dict[FewerWriters, float] = {}  # when to look next whether several processes write such a file
         self.has_freed_nodes = False
         self.has_spools_on_nodes = any(end.on_node for stage in plan.stages for end in stage.ends)
         processes.watch(signals.descriptor)
@@ -470,7 +475,12 @@ class RunLoop:
                 changed = [rank for rank in self.guards.take_changed() if rank.node not in moved]
                 self.events += self.rank_watch.look(changed, now)
         turns = self.followed.next_turns()
-        self.events += self.followed.poll(turns, now)
+        seen = self.followed.poll(turns, now)
+        self.events += seen
+        self.look_for_copies(seen, now)
+        for process in self.processes.without_ranks(self.plan.deadlines.start):
+            stage = self.stages_of([process])[0]
+            self.events.append(NoRankStarted(now, stage, self.plan.stage(stage).launch.launcher))
         self.sample_cpu(turns, now)
         self.look_for_left(now)
         self.look_for_suspended(now)
@@ -556,17 +566,30 @@ class RunLoop:
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
         """The CPU time of these stages, and the time in which they had no CPU; which of those that have closed their
-        streams work."""
+        streams, or have none, work."""
         for name in names:
-            has_left = self.state.left_since(name) is not None and self.work.is_due(name, now)
+            has_left = self.state.left_since(name) is not None or not self.plan.stage(name).ends
+            has_left = has_left and self.work.is_due(name, now)
             is_sampled = self.cpu.is_due(name, now)
             used = self.processes.cpu_use(name) if has_left or is_sampled else None
             if used is None:
                 continue
-            if has_left and self.work.works(name, now, used.cpu_s):
+            # Of one without streams the first look says that there is something to see.
+            is_first = self.state.stages[name].worked is None and not self.plan.stage(name).ends
+            if has_left and (self.work.works(name, now, used.cpu_s) or is_first):
                 self.events.append(StageWorked(now, name))
             if is_sampled:
                 self.events.append(StageCpu(now, name, *(round(value, 6) for value in used)))
+
+    def look_for_copies(self, events: Sequence[Event], now: float) -> None:
+        """Whether a file with too few writers is written by several processes, each of which begins it anew."""
+        self.fewer |= {event: now for event in events if isinstance(event, FewerWriters)}
+        for event in [event for event, due in self.fewer.items() if due <= now]:
+            self.fewer[event] = now + max(QUIET_S, now - event.t)
+            end = self.plan.stage(event.stage).end(event.stream, "write")
+            if self.processes.holders(event.stage, Path(end.path) / "md.idx") > 1:
+                text = copies_text(event.stage, event.stream, event.ranks)
+                self.events.append(StreamTrouble(now, event.stream, event.stage, "copies", text))
 
     def look_for_suspended(self, now: float) -> None:
         """Which stages have been stopped by a signal; asked now and then, of those that make no step."""

@@ -11,13 +11,15 @@ from types import TracebackType
 from typing import Any
 
 from workflow.stage import settings
-from workflow.stage.stage_errors import StageError, StreamTimeout
+from workflow.stage.stage_errors import RunStopped, StageError, StreamTimeout
 
 _PACKAGE = str(Path(__file__).resolve().parent)
 _RANK_0_FIRST_S = 2.0  # an agreed error: how long the other ranks leave rank 0 to print it
 _DIAGNOSIS_S = 2.0
 _FLUSH_S = 0.2
+_LEAVE_S, _LEAVE_PAUSE_S, _LEAVE_TAG = 60.0, 0.01, 31999
 _comm: Any = None
+_has_left = False
 _exit_code: int | None = None
 
 
@@ -43,6 +45,35 @@ def note_early_exit(error: BaseException | None) -> None:
     global _exit_code
     if isinstance(error, SystemExit) and error.code and _comm is not None:
         _exit_code = error.code if isinstance(error.code, int) else 1
+
+
+def leave_together(error: BaseException | None, limit_s: float | None = None) -> None:
+    """Call before a stream is closed because of an exception: closing waits for all ranks. Where not all of them leave
+    it by `sys.exit(0)` within `limit_s` (default: 60 s), the others would wait for this one without limit: then this
+    ends all of them.
+
+    By messages between ranks: the others may be inside a collective call of the same communicator.
+    """
+    global _has_left
+    is_exit = isinstance(error, SystemExit) and not error.code and not isinstance(error, RunStopped)
+    if not is_exit or _comm is None or _comm.Get_size() == 1 or _has_left:
+        return
+    rank, size, deadline = _comm.Get_rank(), _comm.Get_size(), time.monotonic() + (limit_s or _LEAVE_S)
+    if rank:
+        _comm.send(None, dest=0, tag=_LEAVE_TAG)
+    for source in [0] if rank else range(1, size):
+        while not _comm.iprobe(source=source, tag=_LEAVE_TAG):
+            if time.monotonic() > deadline:
+                sys.stderr.write(
+                    f"error: rank {rank} of {size} left a stream by `sys.exit(0)`, and rank {source} did not: all "
+                    "ranks must leave it at the same step\n"
+                )
+                _abort(1)
+            time.sleep(_LEAVE_PAUSE_S)
+        _comm.recv(source=source, tag=_LEAVE_TAG)
+    for other in () if rank else range(1, size):
+        _comm.send(None, dest=other, tag=_LEAVE_TAG)
+    _has_left = True  # of several streams the first one tells
 
 
 def abort_if_noted() -> None:

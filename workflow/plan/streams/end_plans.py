@@ -15,7 +15,7 @@ from workflow.engines import EngineTraits
 from workflow.formats.sides import OnNode, Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
-from workflow.plan.placeholders import earlier_file, work_dir
+from workflow.plan.placeholders import earlier_file, own_path, work_dir
 from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, Plan, SharePlan, StreamPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.compression import decide_operators
@@ -171,6 +171,7 @@ def _to_end(
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
         on_node=decided.on_node if port.side == "write" else "",
+        opened=own_path(port.stage, port.path, stream.engine.traits) if port.path else "",
         does_without=port.does_without,
         passes=port.passes,
     )
@@ -201,6 +202,8 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool_bytes=size if spooled else None,
         spool_where=spool_place(stream.spec) if spooled else "shared",
         attachable=spooled and stream.spec.attachable,
+        closes_circle=stream.spec.closes_circle,
+        no_effect=list(estimates.no_effect),
     )
 
 

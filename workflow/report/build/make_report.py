@@ -22,7 +22,7 @@ from workflow.report.build.report_notes import (
 from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, make_stream
 from workflow.report.build.steering_notes import MOST_KEPT, make_steering, steering_notes
 from workflow.report.read.run_records import Records
-from workflow.report.read.stage_logs import last_error_lines
+from workflow.report.read.stage_logs import last_error_lines, last_output_lines
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.stall_detection import late_ends, present_warnings
@@ -36,7 +36,7 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
 
     A run that goes on and one whose supervisor has died look alike here (`unfinished`): see `read.run_states`.
     """
-    stages = [make_stage(stage, records, _last_lines(records, stage.name)) for stage in records.plan.stages]
+    stages = [make_stage(stage, records, *_last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]
     forecast, off = list[ForecastLine](), ""
     if records.forecast is not None:
@@ -75,15 +75,16 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
     return with_expectations(report, records.plan.expectations, {} if earlier is None else figures, records.judged)
 
 
-def _last_lines(records: Records, stage: str) -> list[str]:
-    """The end of the error output of a stage that did not succeed."""
+def _last_lines(records: Records, stage: str) -> tuple[list[str], list[str]]:
+    """The ends of the error output and of the other output of a stage that did not succeed."""
     seen = records.state.stages[stage]
     unjudged = seen.exited is not None and not seen.is_over
     if seen.status != "failed" and not unjudged and records.state.culprit != stage:
-        return []
+        return [], []
     stopping = records.state.stopping
     stopped = stopping is not None and seen.exited is not None and seen.exited >= stopping
-    return last_error_lines(records.run_dir, stage, seen.attempt, interrupted=stopped)
+    errors = last_error_lines(records.run_dir, stage, seen.attempt, interrupted=stopped)
+    return errors, last_output_lines(records.run_dir, stage, seen.attempt)
 
 
 def _make_run(records: Records, stages: list[StagePart]) -> RunPart:

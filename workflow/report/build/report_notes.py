@@ -13,6 +13,7 @@ from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import (
+    FewerWriters,
     GuardActed,
     LoopPaused,
     NodeRanks,
@@ -52,7 +53,8 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
             for event in records.state.warnings
             if isinstance(
                 event,
-                NodeRanks
+                FewerWriters
+                | NodeRanks
                 | NodesUnwatched
                 | NodeSeen
                 | GuardActed

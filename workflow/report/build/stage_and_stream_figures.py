@@ -29,7 +29,7 @@ MOST_NOTES = 5
 Interval = tuple[float, float]  # (begin, end), Unix seconds
 
 
-def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> StagePart:
+def make_stage(plan: StagePlan, records: Records, last_lines: list[str], last_output: list[str]) -> StagePart:
     """One stage."""
     state, metrics = records.state, records.metrics[plan.name]
     seen = settled(state.stages[plan.name], state)
@@ -54,7 +54,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
         observed=plan.observed, figures=records.own_figures.get(plan.name, {}),
         figures_problem=records.figure_problems.get(plan.name, ""),
-        notes=metrics.notes[-MOST_NOTES:], last_lines=last_lines, **spent,
+        notes=metrics.notes[-MOST_NOTES:], last_lines=last_lines, last_output=last_output, **spent,
     )  # fmt: skip
 
 

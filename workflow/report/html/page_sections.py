@@ -94,11 +94,11 @@ class StreamCard(NamedTuple):
 
 
 class StageFault(NamedTuple):
-    """Why a stage failed, and the end of its error output."""
+    """Why a stage failed, and the end of its output by file."""
 
     stage: str
     reason: str
-    last_lines: list[str]
+    last_lines: dict[str, list[str]]
 
 
 def time_span(report: Report) -> tuple[float, float] | None:
@@ -253,7 +253,8 @@ def find_stage_faults(report: Report) -> list[StageFault]:
         # The culprit of a hang may have been stopped before it failed: then the run's reason is about it.
         reason = stage.reason or (report.run.reason if stage.name == report.run.stage else "")
         if reason or stage.last_lines:
-            faults.append(StageFault(stage.name, reason, stage.last_lines))
+            files = {"stdout.log": stage.last_output, "stderr.log": stage.last_lines}
+            faults.append(StageFault(stage.name, reason, {file: lines for file, lines in files.items() if lines}))
     return faults
 
 

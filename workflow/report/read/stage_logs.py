@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,7 @@ def _launchers_notices() -> list[re.Pattern[str]]:
 
 # Of a failed stage, for the report; of one that was interrupted, among so many.
 ERROR_LINES, INTERRUPT_LINES = 20, 200
+OUTPUT_LINES = 5  # of what it printed otherwise, which may be no error
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -77,12 +78,22 @@ def last_error_lines(run_dir: Path, stage: str, attempt: int, *, interrupted: bo
     Args:
         interrupted: the run has stopped it: without what the SIGINT made it print.
     """
-    log = attempt_dir(run_dir, stage, attempt) / "stderr.log"
-    lines = last_lines(log, INTERRUPT_LINES if interrupted else ERROR_LINES)
+    lines = last_lines(
+        attempt_dir(run_dir, stage, attempt) / "stderr.log", INTERRUPT_LINES if interrupted else ERROR_LINES
+    )
     if interrupted:
         interruption = Interruption()
         lines = [shown for line in lines for shown in interruption.shown(line)] + interruption.rest()
-    lines = [_COLOUR.sub("", line) for line in lines[-ERROR_LINES:]]
+    return _plain(lines[-ERROR_LINES:])
+
+
+def last_output_lines(run_dir: Path, stage: str, attempt: int) -> list[str]:
+    """The last lines that an attempt of a stage printed otherwise, without colours."""
+    return _plain(last_lines(attempt_dir(run_dir, stage, attempt) / "stdout.log", OUTPUT_LINES))
+
+
+def _plain(lines: Iterable[str]) -> list[str]:
+    lines = [_COLOUR.sub("", line) for line in lines]
     return ["".join(c for c in line if c.isprintable() or c == "\t") for line in lines]
 
 

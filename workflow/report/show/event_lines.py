@@ -14,6 +14,7 @@ from workflow.run.state.events import (
     Cleaned,
     Event,
     Fault,
+    FewerWriters,
     GuardActed,
     Interrupted,
     LoopPaused,
@@ -22,6 +23,7 @@ from workflow.run.state.events import (
     NodeSeen,
     NodeSilent,
     NodesUnwatched,
+    NoRankStarted,
     ProcessesLeft,
     ProofTaken,
     RanksEnded,
@@ -184,8 +186,11 @@ def _of_run(event: Event) -> str:
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
+        case NoRankStarted():
+            return f"{event.stage}: {event.launcher} has started no rank"
         case (
-            NodesUnwatched()
+            FewerWriters()
+            | NodesUnwatched()
             | NodeRanks()
             | GuardActed()
             | LoopPaused()

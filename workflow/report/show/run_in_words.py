@@ -130,13 +130,14 @@ def fault_messages(report: Report) -> list[Problem]:
 
 
 def last_lines(report: Report) -> list[tuple[str, str]]:
-    """The last error output of the stages of a run that did not succeed: lines with their styles."""
+    """The last output of the stages of a run that did not succeed: lines with their styles."""
     lines = []
     for stage in report.stages:
-        last = [line for line in stage.last_lines if not _repeats(line, report.run.reason)]
-        if last:
-            lines.append((f"  last lines of stages/{stage.name}/stderr.log:", ""))
-            lines += [(f"    {line}", "dim") for line in last]
+        for file, found in (("stdout.log", stage.last_output), ("stderr.log", stage.last_lines)):
+            last = [line for line in found if not _repeats(line, report.run.reason)]
+            if last:
+                lines.append((f"  last lines of stages/{stage.name}/{file}:", ""))
+                lines += [(f"    {line}", "dim") for line in last]
     return lines
 
 
@@ -358,8 +359,10 @@ def resume_text(run: RunPart, name: str) -> str:
 def _last_line(report: Report) -> str:
     """What the stage that failed printed last, where the reason does not say it already."""
     stage = next((each for each in report.stages if each.name == report.run.stage), None)
-    last = stage.last_lines[-1].strip() if stage is not None and stage.last_lines else ""
-    return f"the last line of its errors is `{last}`" if last and last not in report.run.reason else ""
+    if stage is None or not (stage.last_lines or stage.last_output):
+        return ""
+    what, last = ("of its errors", stage.last_lines) if stage.last_lines else ("that it printed", stage.last_output)
+    return f"the last line {what} is `{last[-1].strip()}`" if last[-1].strip() not in report.run.reason else ""
 
 
 def _and(texts: list[str]) -> str:

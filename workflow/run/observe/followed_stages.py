@@ -180,7 +180,7 @@ class Follower:
             if end.side == "write" and end.traits.contact_suffix and not (counted and by_evidence):
                 self._polls.append(ContactFollower(self.plan.name, end).poll)
             elif end.traits.counted_by == "index" and live and by_evidence:
-                self._polls.append(IndexFollower(self.plan.name, end).poll)
+                self._polls.append(IndexFollower(self.plan.name, end, self.plan.ranks).poll)
 
     def poll(self, now: float) -> list[Event]:
         """What is new."""

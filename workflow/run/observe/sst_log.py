@@ -44,6 +44,7 @@ class Fact:
     bytes: int = 0
     complete: bool = True
     text: str = ""
+    begins: bool = False  # the first rank of a program begins to open a stream that it writes
 
 
 _PREFIX = r"(?:(?P<begins>^)?(?:Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
@@ -51,6 +52,7 @@ _PREFIX = r"(?:(?P<begins>^)?(?:Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
 _PATTERNS: dict[str, str] = {
     "not_to_be_had": r'Preferred DataPlane "(\w+)" (?:is )?(not \w+)',
     "plane": r'Selecting DataPlane "(\w+)"',
+    "reader_opening": r"Opening Reader Stream\.",
     "writer_opening": r'Opening Stream "([^"]*)"',
     "reader_opened": r'Finish opening Stream "([^"]*)", starting',
     "writer_opened": r'Finish opening Stream "([^"]*)"',
@@ -101,17 +103,19 @@ class SstLog:
     _ending: str = ""  # path of the summary that is being printed
     _consumed: int = 0
     _is_detailed: bool = False  # whether the log is at level 3 or above: its lines have prefixes
-    _plane: tuple[str, str] = ("", "")  # logged before the name of its stream; why it is not the preferred one
+    # Logged before the name of their streams, each with why it is not the preferred one.
+    _planes: list[tuple[str, str]] = field(default_factory=list)
+    _why: str = ""  # of the next one
 
     def feed(self, text: str) -> Iterator[Fact]:
         """The facts in these lines, in order."""
         self._is_detailed = self._is_detailed or _PREFIXED.search(text) is not None
         for match in _LINE.finditer(text):
-            if match.lastgroup == "writer_opening" and self._plane[0]:
-                yield Fact(
-                    "plane", "write", match[(match.lastindex or 0) + 1], text=": ".join(filter(None, self._plane))
-                )
-                self._plane = "", ""
+            if match.lastgroup == "writer_opening":
+                # Of several, which may be those of readers in other ranks or threads, it is not known which is its own.
+                for plane in set(self._planes) if len(set(self._planes)) == 1 else ():
+                    yield Fact("plane", "write", match[(match.lastindex or 0) + 1], text=": ".join(filter(None, plane)))
+                self._planes = []
             fact = self._fact(match)
             if fact is not None:
                 yield fact
@@ -122,13 +126,16 @@ class SstLog:
         value = match[place + 1] if place < match.re.groups else None
         match match.lastgroup:
             case "not_to_be_had":
-                self._plane = "", f"{value} {match[place + 2]}"
+                self._why = f"{value} {match[place + 2]}"
             case "plane":
-                self._plane = str(value), "" if self._plane[0] else self._plane[1]
+                self._planes.append((str(value), self._why))
+                self._why = ""
+            case "reader_opening" if len(self._planes) == 1:
+                self._planes = []
             case "writer_opening":
                 self._note(match, str(value))
                 # At level 2 a writer's open is not seen to end.
-                return Fact("offered" if self._is_detailed else "opened", "write", str(value))
+                return Fact("offered" if self._is_detailed else "opened", "write", str(value), begins=True)
             case "awaits":
                 return Fact("awaits", "write", str(value))
             case "reader_opened" | "writer_opened":

@@ -19,6 +19,7 @@ from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.observe.sst_log import Fact, SstLog
 from workflow.run.state.events import (
     Event,
+    FewerWriters,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -135,6 +136,7 @@ class SstFollower:
     tail: Tail
     reported: set[EndOfStream] = field(default_factory=set)  # its own records are better
     log: SstLog = field(init=False)
+    _writers: dict[str, int] = field(default_factory=dict)  # stream → how many processes have it open as its first rank
     _offered: set[str] = field(default_factory=set)  # streams that it writes and has opened, or begun to
     _strange: list[str] = field(default_factory=list)  # names of no stream, for whose readers it waits
 
@@ -153,6 +155,7 @@ class SstFollower:
                 continue
             if fact.side == "write" and fact.kind in ("offered", "opened"):
                 self._offered.add(end.stream)
+            yield from self._copies(fact, end, now)
             event = to_event(fact, end.stream, self.plan.name, now)
             if fact.kind == "steps":
                 steps[end.stream, end.side] = event
@@ -160,6 +163,17 @@ class SstFollower:
             yield event
         yield from steps.values()
         yield from self._misplaced(now)
+
+    def _copies(self, fact: Fact, end: EndPlan, now: float) -> Iterator[Event]:
+        """The first rank of a program says that it opens a stream, and gives the totals when it closes it. Two that say
+        so are no ranks of one program, and a stream has one contact file."""
+        if fact.begins:
+            self._writers[end.stream] = count = self._writers.get(end.stream, 0) + 1
+            if count == 2 and self.plan.ranks > 1:
+                text = copies_text(self.plan.name, end.stream, self.plan.ranks)
+                yield StreamTrouble(now, end.stream, self.plan.name, "copies", text)
+        elif fact.side == "write" and fact.kind == "closed":
+            self._writers[end.stream] = 0
 
     def _misplaced(self, now: float) -> Iterator[Event]:
         """The streams for whose readers the program waits in vain, where a contact file says so, too."""
@@ -170,6 +184,14 @@ class SstFollower:
                     self._strange = []
                     yield another_stream(self.plan, end, name, now)
                     return
+
+
+def copies_text(stage: str, stream: str, ranks: int) -> str:
+    """Of a stage whose ranks do not know each other."""
+    return (
+        f"{ranks} copies of a program without MPI write {stream}: each process of {stage} is the only rank of its own. "
+        "A serial program has one rank: remove `ranks`. One with MPI needs the launcher of its own MPI library"
+    )
 
 
 def log_of(plan: StagePlan) -> SstLog:
@@ -276,7 +298,9 @@ class IndexFollower:
 
     stage: str
     end: EndPlan
+    ranks: int = 1
     _index: Index | None = None
+    _fewer: bool = False
     _steps: int = 0
     _closed: bool = False
 
@@ -295,6 +319,9 @@ class IndexFollower:
             yield StreamOpened(now, self.end.stream, self.stage, "write")
         if steps > self._steps:
             yield StreamProgress(now, self.end.stream, self.stage, "write", steps, self._size())
+        if 0 < index.writers < self.ranks and not self._fewer:
+            self._fewer = True
+            yield FewerWriters(now, self.end.stream, self.stage, index.writers, self.ranks)
         self._index, self._steps = index, steps
         if not index.active:
             self._closed = True

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,19 @@ from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids, wait_for_ranks
 from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch
-from workflow.run.processes.process_tree import CpuUse, cpu_use, descendants, has_children, is_suspended, living_ranks
+from workflow.run.processes.process_tree import (
+    CpuUse,
+    children,
+    cpu_use,
+    descendants,
+    exit_status,
+    has_children,
+    has_open,
+    is_running,
+    is_suspended,
+    living_ranks,
+    local_ranks,
+)
 from workflow.run.state.events import RanksEnded
 
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
@@ -67,6 +79,15 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
     return Ending(code, number, "one of its ranks" if number is not None else "")
 
 
+def early_end_note(killed: int, spec: ProcessSpec) -> str:
+    """What has ended ranks whose launcher reports success."""
+    who = "one of its ranks" if killed == 1 else f"{killed} of its ranks"
+    return (
+        f"{who}, by {Path(spec.argv[0]).name}, which reports success: another rank had left before, with exit code 0 "
+        "and without MPI_Finalize (an exit, or MPI_Abort)"
+    )
+
+
 def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
     """How a stage ended by what was said of the ranks that ended first: a launcher may report how it ended the others.
 
@@ -84,7 +105,11 @@ _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
 _FAR_END_S = 2.0  # how long it has to end its ranks on other nodes
-_OTHER_FILES = 200  # of this process, beside one per stage
+_OTHER_FILES = 400  # of this process, beside one per stage
+# How many ranks are held by a pidfd: of a stage, and in all. A launcher that kills ranks kills all that are left.
+_RANKS_OF_STAGE, _RANKS_HELD = 16, 200
+_RANKS_FIRST_S, _RANKS_LOOK_S = 1.0, 0.02  # how long, and how often, to look for ranks that have just been started
+_RANKS_END_S = 0.3  # a launcher may end before the ranks that it has killed
 _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 
@@ -106,6 +131,8 @@ class StageProcesses:
         self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
         self._left: dict[str, tuple[Path, int]] = {}  # what has ended → its folder, its process group
+        self._began: dict[str, float] = {}  # when those were started (monotonic)
+        self._ranks: dict[str, dict[int, int]] = {}  # launched stage → some of its ranks, by their pidfds
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
         self._readable: set[int] = set()
@@ -165,6 +192,8 @@ class StageProcesses:
         self._groups.add(started.pid)
         self._tell(started.pid)
         self._memory.start(process.name, started.pid)
+        if _has_proxies(process) and hasattr(os, "pidfd_open"):
+            self._ranks[process.name], self._began[process.name] = {}, time.monotonic()
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
             wait_for_ranks(started.pid, process.ranks)
@@ -211,9 +240,46 @@ class StageProcesses:
 
     def wait(self, timeout_s: float) -> list[str]:
         """Wait for the end of a stage, a readable descriptor, or `timeout_s`. Returns the stages that ended."""
+        if self._hold_ranks():
+            timeout_s = min(timeout_s, _RANKS_LOOK_S)
         ready = [key for key, _ in self._selector.select(max(0.0, timeout_s))]
         self._readable = {key.fd for key in ready}
         return [key.data for key in ready if key.data is not None]
+
+    def _hold_ranks(self) -> bool:
+        """Hold some ranks of each launcher, so that the kernel says how they have ended. Returns whether to look again
+        soon."""
+        soon = False
+        for name, held in self._ranks.items():
+            spec, process = self._running[name]
+            wanted = min(spec.ranks, _RANKS_OF_STAGE)
+            if len(held) >= wanted or sum(map(len, self._ranks.values())) >= _RANKS_HELD:
+                continue
+            now = time.monotonic()
+            soon = soon or now < self._began.get(name, 0.0) + _RANKS_FIRST_S
+            for rank in local_ranks(process.pid)[:wanted]:
+                if rank not in held:
+                    with contextlib.suppress(OSError):
+                        held[rank] = os.pidfd_open(rank)
+        return soon
+
+    def without_ranks(self, limit_s: float) -> list[str]:
+        """The launchers on this node that have run for so long and have started no rank; each is told once."""
+        begun = time.monotonic() - limit_s
+        found = [name for name, held in self._ranks.items() if self._began.get(name, math.inf) < begun and not held]
+        found = [name for name in found if not local_ranks(self._running[name][1].pid)]
+        for name in found:
+            del self._began[name]
+        return found
+
+    @staticmethod
+    def _killed_ranks(held: Mapping[int, int]) -> list[int]:
+        """Those of these ranks that were ended by a signal, now that their launcher has ended, as far as is known."""
+        deadline = time.monotonic() + _RANKS_END_S
+        while any(is_running(pid) for pid in held) and time.monotonic() < deadline:
+            time.sleep(_RANKS_LOOK_S)
+        ends = {pid: exit_status(pid, descriptor) for pid, descriptor in held.items()}
+        return [pid for pid, status in ends.items() if status is not None and os.WIFSIGNALED(status)]
 
     def can_read(self, descriptor: int) -> bool:
         """Whether a watched descriptor could be read at the last `wait`."""
@@ -243,6 +309,10 @@ class StageProcesses:
         self._left[name] = spec.folder, process.pid if process.pid in self._groups else 0
         self._close_exit_descriptor(name)
         code, usage = _reap(process)
+        held = self._ranks.pop(name, {})
+        killed = self._killed_ranks(held) if code == 0 else []
+        for descriptor in held.values():
+            os.close(descriptor)
         cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
         if code is None:
             return Ending(None, None, "another part of this process, or the system, has taken its exit status", cpu_s)
@@ -251,6 +321,8 @@ class StageProcesses:
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
             ours = name in self._ended
             return Ending(None, -code, lost if ours else itself, cpu_s, ours, usage.peak_bytes)
+        if killed:
+            return Ending(0, signal.SIGKILL, early_end_note(len(killed), spec), cpu_s, True, usage.peak_bytes)
         lines = [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")]
         ending = to_ending(code, spec.launcher, lines)
         return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
@@ -291,10 +363,19 @@ class StageProcesses:
         return process_reaper.find_members(str(self._run_dir), self._groups)
 
     def cpu_use(self, name: str) -> CpuUse | None:
-        """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
-        other nodes, or it shares its launch line with others."""
+        """CPU time of the programs of a stage up to now, without that of its launcher and the launcher's proxies, which
+        may spin while they wait. None when it has ended, or cannot be seen: its ranks are on other nodes, or it shares
+        its launch line with others."""
         pids = self.pids_here(name)
-        return cpu_use(pids) if pids else None
+        if not pids:
+            return None
+        spec = self._running[name][0]
+        proxies = children(pids[0]) if _has_proxies(spec) else []
+        return cpu_use(pids, {pids[0], *proxies} if LAUNCHERS[spec.launcher].starts_ranks else ())
+
+    def holders(self, name: str, path: Path) -> int:
+        """How many processes of a stage have this file open; 0 where they cannot be seen, as `cpu_use` says."""
+        return sum(has_open(pid, path) for pid in self.pids_here(name))
 
     def is_suspended(self, name: str) -> bool:
         """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
@@ -392,6 +473,12 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int | None, _Usage]:
 def _has_all_processes_here(spec: ProcessSpec) -> bool:
     launcher = LAUNCHERS[spec.launcher]
     return launcher.ranks_below or not launcher.starts_ranks
+
+
+def _has_proxies(spec: ProcessSpec) -> bool:
+    """Whether proxies of the launcher start all ranks, as those of hydra do: ranks of Open MPI are its own children."""
+    launcher = LAUNCHERS[spec.launcher]
+    return launcher.ranks_below and launcher.outlives_ranks
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:

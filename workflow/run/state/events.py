@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import EndCause
 
-Trouble = Literal["failed", "timeout", "misplaced", "other"]
+Trouble = Literal["failed", "timeout", "misplaced", "copies", "other"]
 Fault = Literal["misdirected", "unreachable"]
 
 # Of `events.jsonl`, stated by its first event.
@@ -240,7 +240,7 @@ class StreamWaiting(Event):
 @dataclass(frozen=True)
 class StreamTrouble(Event):
     """Something is wrong at one of the stage's streams: `failed` (the other end is gone), `timeout`, `misplaced` (the
-    program wrote a file in its place) or `other`."""
+    program wrote a file in its place), `copies` (processes that are no ranks of one program write it) or `other`."""
 
     stream: str
     stage: str
@@ -391,6 +391,32 @@ class NodesUnwatched(Event):
     goes on."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class NoRankStarted(Event):
+    """A launcher has started no rank of a stage within the time that the streams have to be open."""
+
+    stage: str
+    launcher: str
+
+
+@dataclass(frozen=True)
+class FewerWriters(Event):
+    """A warning: a file has fewer writers than its stage has ranks."""
+
+    stream: str
+    stage: str
+    writers: int
+    ranks: int
+
+    @property
+    def text(self) -> str:
+        """For users."""
+        return (
+            f"{self.stream} has {self.writers} writer{'' if self.writers == 1 else 's'}, and {self.stage} {self.ranks} "
+            "ranks: what the others have is missing, unless the program itself gathers it"
+        )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
+    FewerWriters,
     GuardActed,
     Interrupted,
     LoopPaused,
@@ -255,7 +256,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._warn(event)
-            case GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
+            case FewerWriters() | GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
                 self._warn(event)
             case ProcessesLeft(stage=stage):
                 before = self.get("warnings")

@@ -12,6 +12,7 @@ from workflow.plan.plan_model import Plan
 from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
+    FewerWriters,
     GuardActed,
     LoopPaused,
     NodeLost,
@@ -36,6 +37,7 @@ from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, Ru
 RunWarning = (
     StageSilent
     | RecordsLost
+    | FewerWriters
     | NodeRanks
     | NodesUnwatched
     | ProcessesLeft
@@ -297,6 +299,14 @@ class RunState:
         closed = [end.closed for end in self.ends_of(name)]
         times = [t for t in closed if t is not None]
         return max(times) if times and len(times) == len(closed) and self.stages[name].runs else None
+
+    def unseen_since(self, name: str) -> float | None:
+        """Since when nothing but its CPU time shows that a stage works: it has closed all its streams, or has none and
+        its CPU time is seen. None where that is not so."""
+        stage = self.stages[name]
+        if not self.plan.stage(name).ends:
+            return stage.started if stage.runs and stage.worked is not None else None
+        return self.left_since(name)
 
     def untaken(self, stream: str, reader: str) -> int | None:
         """Steps that were written and never arrived at a live reader that is gone; None where that is not so, or not

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.run.state.events import Event, StreamTransport, StreamTrouble
+from workflow.run.state.events import Event, NoRankStarted, StreamTransport, StreamTrouble
 from workflow.run.state.lifecycle_events import Deadline
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
@@ -37,7 +37,10 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
         if wrong is not None:
             return RunFailure(*wrong)
     for event in events:
-        if isinstance(event, StreamTrouble) and event.trouble == "misplaced":
+        if isinstance(event, NoRankStarted):
+            limit = f"within {state.plan.deadlines.start:g} s (`deadlines.start`)"
+            return RunFailure(event.stage, f"{event.launcher} has started no rank of {event.stage} {limit}", "start")
+        if isinstance(event, StreamTrouble) and event.trouble in ("misplaced", "copies"):
             return RunFailure(event.stage, event.text)
     return _reported_timeout(state, t)
 

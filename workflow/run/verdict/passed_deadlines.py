@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from workflow.run.state.run_state import RunState
 from workflow.run.verdict.failed_stages import can_be_ended, tolerated_failures
 from workflow.run.verdict.failure_checks import RunFailure
-from workflow.run.verdict.stall_detection import Silences, find_stalls, find_unended
+from workflow.run.verdict.stall_detection import (
+    LATE_S,
+    Silences,
+    find_stalls,
+    find_unended,
+    idle_since,
+    unended_text,
+)
 from workflow.run.verdict.transport_check import misdirected_message, misdirection
 from workflow.run.verdict.wait_diagnosis import diagnose
 
@@ -90,8 +97,19 @@ def _run_deadline(state: RunState, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.run
     if limit is None or state.started is None or t - state.started <= limit:
         return None
-    running = next((stage.name for stage in state.stages.values() if stage.runs), "")
-    stage, chain = diagnose(state, running, t) if running else ("", "nothing runs")
+    running = [stage.name for stage in state.stages.values() if stage.runs]
+    # Of stages without streams nobody waits for another: that one comes first in the file says nothing.
+    first = (
+        next((name for name in running if state.plan.stage(name).ends), "")
+        or (running if len(running) == 1 else [""])[0]
+    )
+    stage, chain = diagnose(state, first, t) if first else ("", "nothing runs")
+    if running and not first:
+        idle = idle_since(state)
+        chain = "; ".join(
+            unended_text(state, name, t) if name in idle and t - idle[name] > LATE_S else f"{name} runs"
+            for name in running
+        )
     return RunFailure(stage, f"not done within {limit:g} s: {chain}", "run")
 
 

@@ -95,7 +95,7 @@ def present_warnings(state: RunState) -> list[str]:
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
-    found += [each for each in state.warnings if isinstance(each, ProcessesLeft)]
+    found += [each for each in state.warnings if isinstance(each, ProcessesLeft) and state.finished is None]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
     texts = [warning_text(warning) for warning in found]
     return [*silent_nodes(state), *texts, *skip_warnings(state), *failure_warnings(state)]
@@ -156,10 +156,10 @@ def _is_clear(state: RunState, end: EndState) -> bool:
 
 
 def idle_since(state: RunState) -> dict[str, float]:
-    """Stage that has closed its streams and runs → since when it has not been seen to use CPU time."""
+    """Stage that has closed its streams, or has none, and runs → since when it has not been seen to use CPU time."""
     return {
         name: max(left, state.stages[name].worked or left)
-        for name in state.stages if name in state.going and (left := state.left_since(name)) is not None
+        for name in state.stages if name in state.going and (left := state.unseen_since(name)) is not None
     }  # fmt: skip
 
 
@@ -179,4 +179,6 @@ def late_ends(state: RunState) -> list[str]:
 
 def unended_text(state: RunState, name: str, t: float) -> str:
     """`md closed its streams 12 min ago and has not ended`."""
+    if not state.plan.stage(name).ends:
+        return f"{name} has not used a core for {duration(t - (idle_since(state).get(name) or t))} and has not ended"
     return f"{name} closed its streams {duration(t - (state.left_since(name) or t))} ago and has not ended"

@@ -272,6 +272,8 @@ def _occupation(state: RunState, name: str, t: float, named: Container[str] = ()
         said = f"{name} has run for {_seconds(t - stage.started)} and has not opened {', '.join(closed)}"
         waiting = [end for end in ends if _is_awaited(state, end) and state.writer(end.stream).stage not in named]
         return said + "".join(f" ({state.writer(end.stream).stage} waits for {end.stream})" for end in waiting)
+    if not ends:
+        return f"{name} has run for {_seconds(t - stage.started)}; it has no streams"
     last = max((end for end in ends if end.last_step is not None), key=lambda end: end.last_step or 0.0, default=None)
     if (last is None or last.last_step is None) and not all(end.live for end in ends):
         return f"{name} has run for {_seconds(t - stage.started)}; its steps cannot be seen"

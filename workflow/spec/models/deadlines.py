@@ -18,7 +18,7 @@ class Deadlines(Spec):
         600.0,
         examples=["10 min"],
         description="warns: time without a step on a stream, or without CPU time of a stage that has closed its "
-        "streams; again after twice, four times, … that time",
+        "streams, or has none; again after twice, four times, … that time",
     )
     step: Duration | None = Field(
         None,
@@ -28,8 +28,8 @@ class Deadlines(Spec):
     exit: Duration | None = Field(
         None,
         examples=["5 min"],
-        description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
-        "(default: no limit)",
+        description="kills: longest time without CPU time of a stage that has closed its streams, or has none, and has "
+        "not ended (default: no limit)",
     )
     node: Duration | None = Field(
         None,

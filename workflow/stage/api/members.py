@@ -19,7 +19,7 @@ from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.telemetry import process_metrics
-from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.uncaught_errors import leave_together, note_early_exit
 
 # How often to look for events of the run, while no step comes.
 _LOOK_S = 0.2
@@ -133,6 +133,7 @@ class Members:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        leave_together(error)
         for source in self._sources.values():
             source.close(exit_reason(error))
         note_early_exit(error)

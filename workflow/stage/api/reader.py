@@ -24,7 +24,7 @@ from workflow.stage.stage_errors import BoundExceeded, ContractError, StageError
 from workflow.stage.stream_engines import ReadEngine, SharesMemory, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
-from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.uncaught_errors import leave_together, note_early_exit
 from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, is_typo, near
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        leave_together(error, self._end.step_timeout_s)
         self.close(exit_reason(error))
         note_early_exit(error)
 

@@ -21,7 +21,7 @@ from workflow.stage.ranks import own_communicator, rank
 from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import GivesRoom, WriteEngine
 from workflow.stage.telemetry import process_metrics
-from workflow.stage.uncaught_errors import note_early_exit
+from workflow.stage.uncaught_errors import leave_together, note_early_exit
 from workflow.stage.variables import (
     CONVERTED,
     Array,
@@ -210,6 +210,7 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        leave_together(error, self._end.step_timeout_s)
         self.close(exit_reason(error))
         note_early_exit(error)
 
