@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from workflow.errors import RunError, WfError
 from workflow.home import set_home
 from workflow.own_process import code_command
+from workflow.spec.user_paths import check_utf8
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -148,7 +149,9 @@ def _unnamed_file() -> int:
 
 
 def note_reading(path: Path) -> None:
-    """Note which file the library is given now: it may be the end of this process."""
+    """Note which file the library is given now: it may be the end of this process. Raises WfError for a name that no
+    library takes."""
+    check_utf8(path)
     if _note is not None:
         os.pwrite(_note, os.fsencode(path)[:_PATH_BYTES].ljust(_PATH_BYTES, b"\0"), 0)
 
