@@ -62,6 +62,11 @@ run that succeeded or by a complete campaign |
 trial is missing; `wf balance`: the runs did not decide |
 | {EXIT_STOPPED} | the run was stopped cleanly before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
+
+Whether anybody can read what is printed decides nothing: where a log is full, a descriptor is closed or a terminal is
+gone, commands that do something, such as `wf run`, go on and exit as above, and a run has a note of it. Commands that
+only print, such as `wf plan`, exit with 2 where standard output cannot be written, and with 0 where the reader of a
+pipe has left.
 """
 EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or at the top of the file for the run as
 a whole. A condition is an operator (`<`, `<=`, `==`, `>=`, `>`) and a quantity with its unit: `"> 1 GB/s"`, in quotes

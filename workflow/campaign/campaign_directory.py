@@ -28,7 +28,7 @@ from workflow.provenance.plan_files import size_and_time
 from workflow.replace_file import replace_file
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
-from workflow.spec.user_paths import exists
+from workflow.spec.user_paths import check_utf8, exists
 
 CAMPAIGN_FILE = "campaign.yaml"
 SCHEDULE_FILE = "schedule.json"
@@ -274,20 +274,32 @@ def campaign_of_file(
 ) -> tuple[Campaign, Path]:
     """The campaign of a file and its directory; unless `as_written` with the options of its last run there.
 
-    Raises SpecError.
+    Raises:
+        RunError: the directory is that of another campaign file.
+        SpecError: the file is wrong.
     """
     campaign = load_campaign(file, options)
     found = directory_of(campaign, directory)
-    if as_written or not exists(found / SCHEDULE_FILE):
+    check_utf8(found, "rename that folder, or name another one: `--dir PATH`")
+    if not exists(found / SCHEDULE_FILE):
         return campaign, found
     try:
         last = read_schedule(found)
     except RunError:  # of another version, or empty: a run writes it anew
         return campaign, found
-    is_same = os.path.normpath(found / last.file) == os.path.normpath(campaign.path)
-    if not is_same or not last.options:
+    other = Path(os.path.normpath(found / last.file))
+    is_same = other == Path(os.path.normpath(campaign.path))
+    if not is_same and not last.is_gate and other.is_file() and not _are_alike(other, campaign.path):
+        text = f"{os.path.relpath(found)} is of {os.path.relpath(other)}, not of {os.path.relpath(campaign.path)}"
+        raise RunError(text, "give one of the two campaigns another name, or a directory of its own: --dir PATH")
+    if as_written or not is_same or not last.options:
         return campaign, found
     return load_campaign(file, last.options.and_later(options)), found
+
+
+def _are_alike(one: Path, other: Path) -> bool:
+    """Whether these are one file, or copies of one."""
+    return one.samefile(other) or one.read_bytes() == other.read_bytes()
 
 
 def options_note(campaign: Campaign, given: CampaignOptions) -> list[Problem]:

@@ -20,6 +20,7 @@ from workflow.formats.joined_bp import is_joined
 from workflow.provenance.provenance_model import FileRecord, StagePython
 from workflow.site.interpreters import is_interpreter
 from workflow.spec.shipped import SHIPPED
+from workflow.spec.user_paths import in_utf8
 
 METADATA_FILE = "ro-crate-metadata.json"
 README_FILE = "README.md"
@@ -46,6 +47,9 @@ class LeftOut:
     path: str
     size: int | None
     why: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", in_utf8(self.path))
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,13 @@ def add_files(
 ) -> None:
     """Take files into the archive, each with its checksum: (name in the archive, file).
 
-    Left out and listed are those of more than `largest` bytes, those that cannot be read, and those in which one of
-    `secrets` (value → variable of the environment) stands.
+    Left out and listed are those of more than `largest` bytes, those that cannot be read, those whose names are not
+    UTF-8, and those in which one of `secrets` (value → variable of the environment) stands.
     """
     for name, path in files:
+        if in_utf8(name) != name:
+            contents.left_out.append(LeftOut(str(path), None, "its name is not UTF-8"))
+            continue
         try:
             length = path.stat().st_size
             if largest is not None and length > largest:

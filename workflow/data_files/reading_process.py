@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from workflow.errors import RunError, WfError
 from workflow.home import set_home
 from workflow.own_process import code_command
+from workflow.spec.user_paths import check_utf8
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -156,8 +157,10 @@ def _unnamed_file() -> int:
 
 
 def note_reading(path: Path) -> None:
-    """Note which file the library is given now: it may be the end of this process. Each call is a sign of progress."""
+    """Note which file the library is given now: it may be the end of this process. Each call is a sign of progress.
+    Raises WfError for a name that no library takes."""
     global _calls
+    check_utf8(path)
     if _note is not None:
         _calls += 1
         count = _calls.to_bytes(_COUNT_BYTES, "little")

@@ -24,6 +24,7 @@ from workflow.provenance.provenance_model import (
 from workflow.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.replace_file import replace_file
 from workflow.spec.load import Loaded
+from workflow.spec.user_paths import in_utf8
 
 # In all: a start does not wait for more than some 10 ms. `wf archive` reads the rest.
 LARGEST_READ = 8 << 20
@@ -38,8 +39,8 @@ def start_context(folder: Path, argv: Sequence[str]) -> StartContext:
     secrets = secret_values(os.environ)
     return StartContext(
         **dict(host_context()),
-        command=clean_words(argv, secrets),
-        directory=clean_text(str(Path.cwd()), secrets),
+        command=[in_utf8(word) for word in clean_words(argv, secrets)],
+        directory=in_utf8(clean_text(str(Path.cwd()), secrets)),
         git=git(),
     )
 
@@ -53,7 +54,7 @@ def host_context() -> HostContext:
         python=sys.executable,
         versions=versions(),
         modules=[module for module in environment.get("LOADEDMODULES", "").split(":") if module],
-        environment=environment,
+        environment={name: in_utf8(value) for name, value in environment.items()},
     )
 
 

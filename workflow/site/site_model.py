@@ -20,7 +20,7 @@ from workflow.launch.launchers import DEFAULT, known_launcher
 from workflow.operators import Operator
 from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Size, Spec
+from workflow.spec.models.units import MOST_CORES, Nodes, Size, Spec
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
@@ -60,8 +60,7 @@ class Nic(Spec):
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
 # More than any machine has: a plan takes time in proportion to them.
-Nodes = Annotated[int, Field(ge=1, le=10_000_000)]
-CoresOfNode = Annotated[int, Field(ge=1, le=100_000)]
+CoresOfNode = Annotated[int, Field(ge=1, le=MOST_CORES)]
 
 
 class SiteFile(Spec):

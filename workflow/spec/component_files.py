@@ -15,7 +15,7 @@ from workflow.errors import Problem, SpecError, WfError
 from workflow.spec import shipped
 from workflow.spec.file_formats import format_problems
 from workflow.spec.models.component import Component, Parameter
-from workflow.spec.models.units import to_bytes, to_seconds
+from workflow.spec.models.units import MOST_INTEGER, to_bytes, to_seconds
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
@@ -128,6 +128,7 @@ def _annotation(parameter: Parameter) -> Any:
     kind, _, lengths = parameter.type.rstrip("]").partition("[")
     limits: dict[str, Any] = {"ge": parameter.min, "le": parameter.max}
     if kind == "int":
+        limits["le"] = MOST_INTEGER if parameter.max is None else parameter.max
         item: Any = Annotated[int, Field(**limits)]
     elif kind == "float":
         item = Annotated[float, Field(**limits)]
@@ -135,7 +136,7 @@ def _annotation(parameter: Parameter) -> Any:
         limits = {"ge": parameter.min or 0, "le": parameter.max}
         item = Annotated[float, BeforeValidator(to_seconds), Field(**limits), _or_text("number", limits, "10 min")]
     elif kind == "size":
-        limits = {"ge": parameter.min or 0, "le": parameter.max}
+        limits = {"ge": parameter.min or 0, "le": MOST_INTEGER if parameter.max is None else parameter.max}
         item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
     elif kind == "condition":
         item = Annotated[str, BeforeValidator(_to_condition_text), _or_text("number", {}, "> 0.9")]

@@ -18,7 +18,7 @@ from workflow.spec.models.stage_policies import EDITABLE
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay, profile_path
 from workflow.spec.pipeline_parameters import unused_parameters
-from workflow.spec.user_paths import is_file
+from workflow.spec.user_paths import check_utf8, is_file
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, as_written
 
@@ -96,6 +96,7 @@ def load_pipeline(
     profiles, sets = ([each] if isinstance(each, str) else each for each in (profiles, sets))
     file = Path(path)
     base = file.absolute().parent
+    check_utf8(file.absolute(), "rename that folder, or put the file elsewhere")
     library = Library(base) if library is None else library.for_another()
     root, text = library.pipeline(file, os.fspath(path))
     overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)

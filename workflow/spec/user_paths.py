@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from workflow.errors import WfError
+
 _MAX_NAME_BYTES = 255  # NAME_MAX of Linux's file systems
 _MAX_PATH_BYTES = 4095  # PATH_MAX of Linux, without its closing NUL
 
@@ -38,3 +40,14 @@ def exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def check_utf8(path: Path, hint: str = "rename it") -> None:
+    """Raises WfError for a path that is not UTF-8: no record of a run can name it, and ADIOS2 takes no such path."""
+    if (shown := in_utf8(str(path))) != str(path):
+        raise WfError(f"{shown}: this name is not UTF-8", hint)
+
+
+def in_utf8(text: str) -> str:
+    """A text of the system, such as a path, as JSON takes it: bytes that are no UTF-8 as `?`."""
+    return text.encode("utf-8", "replace").decode()

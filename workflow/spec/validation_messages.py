@@ -166,7 +166,8 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
         limit = context[key]
-        return f"expected {words} {limit:g}, got {shown(value)}", _example(model, path)
+        text = str(limit) if isinstance(limit, int) else f"{limit:g}"
+        return f"expected {words} {text}, got {shown(value)}", _example(model, path)
     if kind in ("too_short", "too_long"):
         count = context.get("min_length", context.get("max_length"))
         bound = "at least" if kind == "too_short" else "at most"

@@ -15,7 +15,7 @@ from workflow.report_figures import Better
 from workflow.spec.json_schema import DRAFT, tidy
 from workflow.spec.models.allocation_request import JobRequest
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Duration, Share, Spec
+from workflow.spec.models.units import MOST_REPETITIONS, Duration, Nodes, Share, Spec
 
 SCALE = "scale"
 SCALES = "scales"
@@ -58,9 +58,7 @@ class JobsRequest(JobRequest):
         description="pilots: jobs that run many repetitions each, on nodes of their own; each: a job per repetition",
     )
     count: int = Field(1, ge=1, le=1000, description="largest number of pilots at the same time")
-    nodes: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="nodes of each pilot (default: as many as the largest trial needs)"
-    )
+    nodes: Nodes | None = Field(None, description="nodes of each pilot (default: as many as the largest trial needs)")
     walltime: Duration | None = Field(
         None, alias="time", description="of each job (default: 30 min, or what the queue allows)", examples=["2 h"]
     )
@@ -161,7 +159,7 @@ class CampaignSpec(Spec):
     repetitions: int = Field(
         10,
         ge=1,
-        le=10_000,
+        le=MOST_REPETITIONS,
         description="measured repetitions of each trial; an interval needs 6; 8 or more are recommended",
     )
     warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial that run first and are not measured")

@@ -12,11 +12,10 @@ from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
 from workflow.formatting import plural, visible
+from workflow.spec.models.units import MOST_RUNS, MOST_TRIALS
 from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
-
-MAX_TRIALS = 100_000
 
 Point = dict[str, Node]
 Parameters = Mapping[str, object]
@@ -61,8 +60,8 @@ def make_trials(campaign: Campaign) -> list[Trial]:
     problems: list[Problem] = []
     rows = max((len(values) for values in spec.zip_.values()), default=1)
     count = math.prod(len(values) for values in spec.matrix.values()) * rows
-    if count > MAX_TRIALS:
-        message = f"{count} combinations: a campaign has at most {MAX_TRIALS} trials"
+    if count > MOST_TRIALS:
+        message = f"{count} combinations: a campaign has at most {MOST_TRIALS} trials"
         raise SpecError([problem_at(root, ("matrix",), message, "vary fewer keys, or use `zip`", at_key=True)])
     points = list(_combinations(spec, root))
     kept = [point for point in points if not any(_matches(point, excluded) for excluded in spec.exclude)]
@@ -79,6 +78,10 @@ def make_trials(campaign: Campaign) -> list[Trial]:
     if not kept and not problems:
         message = f"removes all {len(points)} trials"
         problems.append(problem_at(root, ("exclude",), message, "leave at least one", at_key=True))
+    runs = len(kept) * (spec.repetitions + spec.warmup)
+    if runs > MOST_RUNS:
+        message = f"{runs} runs of {plural(len(kept), 'trial')}: a campaign has at most {MOST_RUNS}"
+        problems.append(problem_at(root, ("repetitions",), message, "ask for fewer", at_key=True))
     if problems:
         raise SpecError(problems)
     always = tuple(settings_of(root, ("set",)))

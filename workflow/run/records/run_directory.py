@@ -33,7 +33,7 @@ from workflow.run.part_record import PART_FILE, PartRecord, read_part, write_par
 from workflow.run.records.events_file import EVENTS_FILE
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.spec.suggest import shortened
-from workflow.spec.user_paths import exists
+from workflow.spec.user_paths import check_utf8, exists
 
 RUNS = "runs"
 LATEST = "latest"
@@ -76,6 +76,8 @@ def create_run_dir(
     """
     existed = run_dir is not None and exists(run_dir)
     mode = _MODES[plan.share]
+    where = Path(RUNS) if run_dir is None and beside is None else run_dir or beside
+    check_utf8((where or Path()).absolute(), "rename that folder, or name another one: `--run-dir PATH`")
     if run_dir is None:
         directory = _make_new(
             Path(RUNS).absolute() if beside is None else beside.absolute().parent, plan.pipeline, mode

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from workflow.spec.models.units import Duration, Spec
+from workflow.spec.models.units import MOST_JOBS, MOST_NODES, Duration, Nodes, Spec
 
 # Names of the scheduler stand in a job script: no blanks, quotes, or characters of the shell.
 _NAME = re.compile(r"[A-Za-z0-9_.:@%+/=,-]+")
@@ -81,11 +81,12 @@ def _as_list(value: Any) -> Any:
 class JobRequest(Spec):
     """A batch job, as it is asked for. What is left out is taken from the site, or follows from the stages."""
 
-    nodes: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="number of nodes (default: as few as the stages need)"
-    )
+    nodes: Nodes | None = Field(None, description="number of nodes (default: as few as the stages need)")
     spare_nodes: int = Field(
-        0, ge=0, description="nodes in addition to those that the stages need, to replace nodes that fail"
+        0,
+        ge=0,
+        le=MOST_NODES,
+        description="nodes in addition to those that the stages need, to replace nodes that fail",
     )
     walltime: Duration | None = Field(
         None,
@@ -116,6 +117,7 @@ class AllocationRequest(JobRequest):
     parts: int = Field(
         1,
         ge=1,
+        le=MOST_JOBS,
         description="at most so many jobs, one after the other: one that has to stop before its time limit submits "
         "the next, which goes on with the run",
     )

@@ -3,11 +3,12 @@
 Readable without importing the program, so `wf check` compares both ends of a stream on any laptop.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
+from workflow.spec.models.units import MOST_STEPS, Ranks
 
 # Types of parameters that can be changed while a program runs.
 STEERABLE = ("int", "float", "bool", "string", "choice")
@@ -60,7 +61,9 @@ class StepCount(Spec):
 
     of: str = Field(description="the parameter with the number of steps, or of time steps")
     every: str = Field("", description="the parameter with the time steps from one step to the next; empty: 1")
-    first: int = Field(0, ge=0, description="steps before that: 1 where the state at the start is written, too")
+    first: int = Field(
+        0, ge=0, le=MOST_STEPS, description="steps before that: 1 where the state at the start is written, too"
+    )
 
 
 class Port(Spec):
@@ -125,7 +128,7 @@ class Component(Spec):
     summary: str
     program: str = Field("program.py", description="relative to component.yaml")
     needs: list[str] = Field([], description="Python modules that the program imports")
-    max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
+    max_ranks: Ranks | None = Field(None, description="1 for a program that cannot be parallel")
     any_ranks: bool = Field(
         False,
         description="the number of its ranks does not change what it writes, but for the last digits of sums: "

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from workflow.spec.models.stage_policies import OrShort
-from workflow.spec.models.units import Name, Scalar, Spec
+from workflow.spec.models.units import MOST_MEMBERS, MOST_STEPS, Members, Name, Scalar, Spec
 
 
 class DrawnValue(Spec):
@@ -96,9 +96,7 @@ def _by_name(value: Any) -> Any:
 class Ensemble(Spec):
     """Members of an ensemble: the same stage several times, each with values of its own."""
 
-    count: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="how many, where they have no other values, or drawn ones"
-    )
+    count: Members | None = Field(None, description="how many, where they have no other values, or drawn ones")
     values: list[dict[Name, Scalar]] = Field(
         [], examples=[[{"F": 0.03}, {"F": 0.04}]], description="the values of each member, by name"
     )
@@ -112,7 +110,7 @@ class Ensemble(Spec):
         "from the name, from the number of the member and from how often it was drawn again: the same on each machine",
     )
     seed: int = Field(0, description="with `draw`: another number draws other values")
-    at_once: Annotated[int, Field(ge=1)] | None = Field(
+    at_once: Members | None = Field(
         None,
         description="how many run at the same time: each of the others starts when one has ended, on its cores "
         "(default: all)",
@@ -126,6 +124,9 @@ class Ensemble(Spec):
             raise ValueError("the members are missing; write `members: 16`, a list of their values, or a `matrix`")
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+        many = len(self.values) or math.prod(map(len, self.matrix.values()))
+        if many > MOST_MEMBERS:
+            raise ValueError(f"{many} members: an ensemble has at most {MOST_MEMBERS}; give fewer values")
         if any(each.keys() != self.values[0].keys() for each in self.values):
             raise ValueError("the members have values of different names; give each member the same names")
         if self.draw and self.count is None:
@@ -176,7 +177,7 @@ EnsembleOrShort = Annotated[
 class NumberedCollect(Spec):
     """How streams of members are collected, by a number: in so many groups, or by neighbours so far away."""
 
-    groups: Annotated[int, Field(ge=1)] | None = Field(
+    groups: Members | None = Field(
         None, description="how many: as many readers, each with the steps of its members as they come"
     )
     neighbour: int | None = Field(
@@ -223,9 +224,12 @@ class When(Spec):
         None, description='a condition on the number of the step, counted from 0: `">= 100"`'
     )
     before: int = Field(
-        0, ge=0, description="how many steps before each event the stage gets, too; so many are kept in memory"
+        0,
+        ge=0,
+        le=MOST_STEPS,
+        description="how many steps before each event the stage gets, too; so many are kept in memory",
     )
-    after: int = Field(0, ge=0, description="how many steps after each event the stage gets, too")
+    after: int = Field(0, ge=0, le=MOST_STEPS, description="how many steps after each event the stage gets, too")
     times: Literal["each", "once"] = Field(
         "each", description="each: every step at which all conditions hold is an event; once: the first one only"
     )

@@ -28,10 +28,10 @@ from workflow.spec.models.stage_policies import (
     SteeredValue,
     dialect_of,
 )
+from workflow.spec.models.units import MOST_CORES, MOST_RANKS, MOST_STEPS, Nodes, Ranks, Size
 from workflow.spec.models.units import NAME as NAME
 from workflow.spec.models.units import Name as Name
 from workflow.spec.models.units import Scalar as Scalar
-from workflow.spec.models.units import Size
 from workflow.spec.models.units import Spec as Spec
 from workflow.sst_transports import WantedTransport
 
@@ -98,18 +98,18 @@ class Variable(TypeAndShape):
 class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
-    nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="number of nodes (default: as few as fit)")
-    ranks_per_node: Annotated[int, Field(ge=1)] | None = Field(
+    nodes: Nodes | None = Field(None, description="number of nodes (default: as few as fit)")
+    ranks_per_node: Ranks | None = Field(
         None, description="number of ranks on each node (default: what `nodes` requires, otherwise as many as fit)"
     )
-    cores_per_rank: Annotated[int, Field(ge=0)] | None = Field(
+    cores_per_rank: Annotated[int, Field(ge=0, le=MOST_CORES)] | None = Field(
         None,
         description="cores for each rank; 0: the stage gets no cores of its own (default: 0 for sinks, otherwise 1)",
     )
-    threads_per_rank: Annotated[int, Field(ge=1)] | None = Field(
+    threads_per_rank: Annotated[int, Field(ge=1, le=MOST_CORES)] | None = Field(
         None, description="OMP_NUM_THREADS; by default `cores_per_rank` for components, and not set for a command"
     )
-    gpus_per_rank: int = Field(0, ge=0, description="GPUs that each rank has for itself")
+    gpus_per_rank: int = Field(0, ge=0, le=MOST_CORES, description="GPUs that each rank has for itself")
     near: Literal["l3", "numa", "gpu", "none"] | None = Field(
         None,
         description="where a rank's cores should be, if they fit: in one L3 cache or NUMA domain, or nearest to its "
@@ -132,7 +132,10 @@ class Pipe(Spec):
     """The stage that writes the files of another one (`async: pipe`)."""
 
     ranks: int = Field(
-        1, ge=1, description="MPI ranks that write; more than one is useful only with an ADIOS2 built with MPI"
+        1,
+        ge=1,
+        le=MOST_RANKS,
+        description="MPI ranks that write; more than one is useful only with an ADIOS2 built with MPI",
     )
     place: StagePlace = Field(
         default_factory=lambda: StagePlace(),
@@ -240,7 +243,7 @@ class StageSpec(Spec):
         description="any program and its arguments; it is started unchanged",
     )
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
-    ranks: int = Field(1, ge=1, description="MPI ranks")
+    ranks: Ranks = Field(1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     members: EnsembleOrShort | None = Field(
         None,
@@ -377,7 +380,7 @@ def proof_policy(proof: ProofPolicy | ProofByAspect, aspect: ProofAspect) -> Pro
 class Queue(Spec):
     """Steps that a writer may hold for slow readers."""
 
-    limit: int = Field(2, ge=1, description="steps; memory of the writer is (limit + 1) steps")
+    limit: int = Field(2, ge=1, le=MOST_STEPS, description="steps; memory of the writer is (limit + 1) steps")
     when_full: Literal["block", "discard"] = Field(
         "block", description="block: the writer waits; discard: the newest step is dropped, and counted"
     )
@@ -400,13 +403,13 @@ class Tap(Spec):
         description="the component that reads: plot, archive, null, …, or the folder of your own one"
     )
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
-    every: int = Field(1, ge=1, description="it receives every Nth step, beginning with the first")
+    every: int = Field(1, ge=1, le=MOST_STEPS, description="it receives every Nth step, beginning with the first")
     required: bool = Field(
         False, description="the run fails if the tap fails; by default the run continues, with a warning"
     )
     latest: bool = Field(False, description="each read returns the newest step; older steps are dropped, and counted")
     queue: TapQueue = Field(default_factory=lambda: TapQueue(), description="steps that are held for the tap")
-    ranks: int = Field(1, ge=1, description="MPI ranks")
+    ranks: Ranks = Field(1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     env: dict[str, EnvValue] = Field(
         {},

@@ -8,12 +8,22 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
-from workflow.spec.models.units import Duration, Scalar, Size, Spec, to_bytes
+from workflow.spec.models.units import (
+    MOST_CORES,
+    MOST_REPETITIONS,
+    MOST_STEPS,
+    Duration,
+    Ranks,
+    Scalar,
+    Size,
+    Spec,
+    to_bytes,
+)
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, parse
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Ranks
 _STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 
@@ -163,7 +173,7 @@ class Blosc(OperatorSettings):
         "bitshuffle",
         description="first group the bytes, or bits, of equal significance, so that numbers compress better",
     )
-    threads: int = Field(1, ge=1, description="threads of each rank; more than one needs spare cores")
+    threads: int = Field(1, ge=1, le=MOST_CORES, description="threads of each rank; more than one needs spare cores")
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -277,7 +287,7 @@ class FailureRule(Spec):
         "go on without it; redraw: the others go on without it, and a member with newly drawn values begins in its "
         "place",
     )
-    times: int = Field(3, ge=1, description="restart: at most so many times")
+    times: int = Field(3, ge=1, le=MOST_REPETITIONS, description="restart: at most so many times")
     then: Literal["stop", "ignore", "redraw"] = Field(
         "stop",
         description="restart: what follows when it is not started again any more. stop: the run is stopped; ignore: "
@@ -286,6 +296,7 @@ class FailureRule(Spec):
     redraws: int = Field(
         1,
         ge=1,
+        le=100,
         description="redraw: how many members may begin in the place of one, each when the one before it has failed; "
         "where the last one fails, too, the others go on without it",
     )
@@ -350,7 +361,9 @@ FailureRuleOrWord = Annotated[FailureRule, BeforeValidator(_rule_word), OrShort(
 class CheckpointOutputs(Spec):
     """How many steps the streams of a program have when it writes a checkpoint."""
 
-    every: int = Field(ge=1, description="of its own steps: it writes a step of its streams after so many")
+    every: int = Field(
+        ge=1, le=MOST_STEPS, description="of its own steps: it writes a step of its streams after so many"
+    )
     first: int = Field(1, ge=0, le=1, description="1: it writes a step before its first own step, too; 0: it does not")
     again: bool = Field(
         False,
@@ -430,7 +443,9 @@ class Checkpoint(Spec):
 class SteeredAt(Spec):
     """A change of a value that is known before the start."""
 
-    step: int = Field(ge=0, description="the first step of the stage that is computed with it, counted from 0")
+    step: int = Field(
+        ge=0, le=MOST_STEPS, description="the first step of the stage that is computed with it, counted from 0"
+    )
     value: Scalar = Field(description="the value from then on")
 
 

@@ -55,6 +55,22 @@ def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
     return number
 
 
+# The largest counts and sizes in all files. What is larger is refused before anything is made of it: planning takes
+# time and memory for each member, rank, node, trial and run.
+MOST_MEMBERS = 10**4
+MOST_TRIALS = 10**5
+MOST_REPETITIONS = 10**4
+MOST_RUNS = 10**6  # of a campaign: the repetitions of all trials
+MOST_JOBS = 10**4
+MOST_NODES = 10**5
+MOST_CORES = 10**5  # of a node; threads of a rank
+MOST_RANKS = 10**7
+MOST_STEPS = 10**12
+MOST_INTEGER = 2**63 - 1  # also of bytes
+
+Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
+Nodes = Annotated[int, Field(ge=1, le=MOST_NODES)]
+Ranks = Annotated[int, Field(ge=1, le=MOST_RANKS)]
 Scalar = bool | int | float | str  # what YAML has for one value
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
@@ -68,7 +84,7 @@ Duration = Annotated[
 Size = Annotated[
     int,
     BeforeValidator(to_bytes),
-    Field(ge=0),
+    Field(ge=0, le=MOST_INTEGER),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["16 MB", "2 GiB"]}),
 ]
 Share = Annotated[
