@@ -136,6 +136,7 @@ SCHEDULER = Scheduler(
     ending=("CLEANUP",),
     ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
     never_starts=(WaitsForEver(re.compile("held"), "`flux job urgency {job} default`"),),
+    answers=("flux", "resource", "list"),
     nests=True,
     # Of the instance around the submission, which a job of another scheduler would take for its own.
     not_inherited=lambda _order: ("FLUX_URI", "FLUX_JOB_*", "FLUX_TASK_*", "FLUX_ENCLOSING_ID", "FLUX_KVS_NAMESPACE"),

@@ -312,6 +312,7 @@ class Scheduler:
     ending: tuple[str, ...]  # words of the state of a job whose processes are being ended
 
     ask: HowToAsk
+    answers: tuple[str, ...] = ()  # what a healthy one answers on every node; by default its `command` alone
     nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
     # PSI/J submits its jobs by scripts of this template, a file beside the module; empty: a script of our own does.
     psij_template: str = ""
