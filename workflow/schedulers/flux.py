@@ -47,7 +47,8 @@ def flux_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Al
     try:
         text = query(["flux", "job", "info", job, "R"] if job else ["flux", "resource", "R"])
     except QueryError as error:
-        raise WfError(f"the hosts of this Flux job are not known: {error}", "is the flux command on PATH?") from error
+        hint = "is the flux command on PATH? Where the job is over, start a new shell, or `unset FLUX_URI FLUX_JOB_ID`"
+        raise WfError(f"the hosts of this Flux job are not known: {error}", hint) from error
     try:
         hosts = tuple(resource_hosts(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -55,16 +55,16 @@ def _meant_durations(text: str) -> list[str]:
         days, first, second, third = match.groups()
         if third is None and days is None:  # hours and minutes for some schedulers, minutes and seconds for others
             seconds = 60 * int(first) + int(second)
-            return [_in_one_unit(60 * seconds), _in_one_unit(seconds)]
+            return [in_one_unit(60 * seconds), in_one_unit(seconds)]
         seconds = 86400 * int(days or 0) + 3600 * int(first) + 60 * int(second) + int(third or 0)
-        return [_in_one_unit(seconds)]
+        return [in_one_unit(seconds)]
     parts = [(number, word.lower()) for number, word in _WORDS.findall(text)]
     if not parts or _WORDS.sub("", text) or any(word not in _UNIT_OF_WORD for _, word in parts):
         return []
-    return [_in_one_unit(sum(float(number) * SECONDS[_UNIT_OF_WORD[word]] for number, word in parts))]
+    return [in_one_unit(sum(float(number) * SECONDS[_UNIT_OF_WORD[word]] for number, word in parts))]
 
 
-def _in_one_unit(seconds: float) -> str:
+def in_one_unit(seconds: float) -> str:
     """`90 min`: the largest unit of which it is a whole number."""
     unit = next((each for each in ("d", "h", "min", "s") if seconds and not seconds % SECONDS[each]), "ms")
     return f"{seconds / SECONDS[unit]:g} {unit}"
