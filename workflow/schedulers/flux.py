@@ -131,7 +131,7 @@ SCHEDULER = Scheduler(
     of_name=lambda name: [*_QUEUE, f"--name={name}"],
     read=read_flux_jobs,
     cancel=lambda job: ["flux", "cancel", job],
-    absent=("unknown job", "unknown id", "job is inactive"),
+    absent=("unknown job", "unknown id", r"JobID \S+ unknown", "job is inactive"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELED": "cancelled"},
     ending=("CLEANUP",),

@@ -306,7 +306,7 @@ class Scheduler:
     of_name: Callable[[str], Command]
     read: Callable[[str], list[JobWord]]
     cancel: Callable[[str], Command]
-    absent: tuple[str, ...]  # words of an error that says that there is no such job, or that it has ended
+    absent: tuple[str, ...]  # patterns of an error that says that there is no such job, or that it has ended
     phases: Mapping[str, Phase]
     causes: Mapping[str, SchedulerCause]  # words of a state, in capital letters → what has ended the job
     ending: tuple[str, ...]  # words of the state of a job whose processes are being ended

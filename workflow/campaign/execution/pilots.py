@@ -169,7 +169,9 @@ class PilotJob:
         answer = ask_about(self._watch.tracker.job)
         if answer.word is not None and scheduler_named(self._watch.tracker.job.scheduler).is_ending(answer.word):
             return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
-        return f"the scheduler no longer knows {self._watch.tracker.job.text}" if answer.is_absent else ""
+        # Of a job whose id is not known, its absence says nothing.
+        is_gone = answer.is_absent and self._watch.tracker.job.job
+        return f"the scheduler no longer knows {self._watch.tracker.job.text}" if is_gone else ""
 
     def end(self, at_once: bool) -> None:
         """Cancel the job; not where its workers read the file `end`, and end the job as done."""
