@@ -28,6 +28,7 @@ from workflow.errors import (
     EXIT_VIOLATED,
 )
 from workflow.spec.models.engine import EngineParameter
+from workflow.spec.models.units import in_one_unit
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -205,7 +206,7 @@ def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> list[str]:
         lines.append(f"## `{titles[name]}`\n\n{part.get('description', '').strip()}\n" if name else "## The file\n")
         lines.append("| key | type | default | meaning |\n|---|---|---|---|")
         for key, field in part.get("properties", {}).items():
-            default = "**required**" if key in part.get("required", []) else _value(field.get("default"))
+            default = "**required**" if key in part.get("required", []) else _value(_written(field))
             lines.append(f"| `{key}` | {_type(field, titles)} | {default} | {_cell(field.get('description', ''))} |")
         lines.append("")
     return lines
@@ -495,6 +496,13 @@ def _type(field: dict[str, Any], titles: Mapping[str, str] | None = None) -> str
         inner = field.get("additionalProperties") or next(iter(field.get("patternProperties", {}).values()), None)
         return f"name → {_type(inner, titles)}" if isinstance(inner, dict) else "mapping"
     return str(field.get("type", "any"))
+
+
+def _written(field: dict[str, Any]) -> Any:
+    """The default, as it is written: a duration with its unit."""
+    default = field.get("default")
+    is_duration = field.get("type") == "string" and isinstance(default, float)
+    return in_one_unit(default) if is_duration else default
 
 
 def _value(value: Any) -> str:

@@ -46,7 +46,10 @@ from workflow.errors import RunError
 from workflow.provenance.collect import start_context
 from workflow.run.control.lease import Heartbeat, has_lease, read_lease
 from workflow.run.processes.process_reaper import living_groups
+from workflow.run.records.events_file import to_line
 from workflow.run.records.run_directory import create_run_dir
+from workflow.run.state.events import RunStarted
+from workflow.run.state.lifecycle_events import RunFinished
 from workflow.site.discover import discover_allocation
 
 WITHIN_S = 30.0
@@ -167,6 +170,15 @@ def test_while_one_removes_the_lease_of_a_dead_driver_no_other_does(tmp_path: Pa
         assert not turn.exists()
 
 
+def test_a_turn_that_a_killed_driver_has_left_is_over(tmp_path: Path) -> None:
+    leave_lease(tmp_path)
+    turn = tmp_path / ".lease.json.removing"
+    turn.mkdir()
+    os.utime(turn, (time.time() - 90, time.time() - 90))
+    with driver_lease(tmp_path):
+        assert not turn.exists()
+
+
 def test_a_driver_that_ended_while_this_one_started_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse = lease_of_driver._refuse_second
 
@@ -196,6 +208,19 @@ def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
             assert attempt is not None
             ended.append((each_left, attempt.state))
     assert ended == [(left[1], "interrupted")]
+
+
+def test_the_times_of_a_run_that_ended_without_its_driver_are_its_own(tmp_path: Path) -> None:
+    """Its job waited, ran for 6 s, and a driver looked at it much later."""
+    campaign = planned(tmp_path, "repetitions: 1")
+    (each,) = remaining(campaign, History())
+    run_dir, trial = tmp_path / each.name, campaign.by_key[each.key]
+    create_run_dir(trial.plan, trial.loaded, run_dir, latest=False)
+    events = [RunStarted(1000.0, "c", 1, 7, "n1"), RunFinished(1006.0, "succeeded", 0, "", "")]
+    (run_dir / "events.jsonl").write_text("".join(map(to_line, events)))
+    ((_, attempt),) = adopt([LeftAttempt(each, StartedAttempt(run_dir, 1, 1, 700.0))])
+    assert attempt is not None
+    assert (attempt.started, attempt.wall_s) == (1000.0, 6.0)
 
 
 @pytest.mark.parametrize("state", ["interrupted", "lost"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from workflow.api.plans import make_plan
+from workflow.campaign.execution import pilots
 from workflow.campaign.execution.job_each import counted_attempt
+from workflow.campaign.execution.pilots import Pilot
 from workflow.campaign.execution.repetition import place_text, silent_hosts
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, RunEnd
@@ -19,9 +23,18 @@ from workflow.campaign.planning.job_allocation import (
     pilot_allocation,
 )
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.run.control.detached import OUTPUT_FILE
 from workflow.run.proof.placement_probe import LOOKING_NODES
+from workflow.run.records.job_record import JobRecord
+from workflow.schedulers.job_questions import JobAnswer
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
+from workflow.submit.job_status import JobWatch
+
+if TYPE_CHECKING:
+    from workflow.campaign.execution.parsl_workers import WorkerPool
+    from workflow.campaign.execution.pilots import PilotStart
+    from workflow.plan.plan_model import AllocationPlan
 
 SITES = Path(__file__).parents[1] / "specs/sites"
 PIPELINE = """wf: 1
@@ -121,3 +134,22 @@ def test_a_job_that_never_came_is_no_failure_of_its_programs(
     attempt = Attempt(state, 1, "c-r1", 1e9, 70.0, reason="the scheduler no longer knows slurm job c")
     counted = counted_attempt(attempt, cancelled=cancelled, never_came=never_came)
     assert (counted.state, counted.reason) == (counts_as, attempt.reason)
+
+
+def test_the_reason_of_a_lost_pilot_is_not_what_python_says_at_its_end(tmp_path: Path) -> None:
+    noise = "resource_tracker.py:224: UserWarning: resource_tracker: There appear to be 1 leaked semaphore objects"
+    (tmp_path / OUTPUT_FILE).write_text(
+        f"srun: error: n2: task 1: Killed\n{noise}\n  warnings.warn('resource_tracker: …\n"
+    )
+    pilot = Pilot("p1", tmp_path, cast("PilotStart", None), cast("WorkerPool", None), Future())
+    assert pilot._said() == ": srun: error: n2: task 1: Killed"
+
+
+def test_a_pilot_whose_id_is_not_known_is_not_lost_by_its_absence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilots, "ask_about", lambda _: JobAnswer())
+    started = pilots.PilotJob(tmp_path, "p1", cast("AllocationPlan", None), cast("Site", None))
+    for job, text in (("", ""), ("12", "the scheduler no longer knows slurm job 12")):
+        started._watch = JobWatch(tmp_path, JobRecord("slurm", "p1-ab12", job))
+        assert started.ask_end() == text

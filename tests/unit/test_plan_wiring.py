@@ -50,7 +50,7 @@ streams:
 
 
 def test_deadlines_become_timeouts(plan_of: Planner) -> None:
-    plan = plan_of(CHAIN + "deadlines: {start: 1.5 s, step: 20}\n", via="sst")
+    plan = plan_of(CHAIN + "deadlines: {start: 1.5 s, step: 20 s}\n", via="sst")
     reader = end(plan, "count", "positions")
     assert reader.parameters["OpenTimeoutSecs"] == "2"  # SST takes whole seconds
     assert (reader.open_timeout_s, reader.step_timeout_s) == (1.5, 20.0)
@@ -71,7 +71,7 @@ streams:
       all: {component: keep, with: {path: all.bp}}
       rare: {component: keep, every: 25, with: {path: rare.bp}}
       some: {component: keep, every: 3, with: {path: some.bp}}
-deadlines: {step: 8}
+deadlines: {step: 8 s}
 """
     plan = plan_of(text)
     waits = {name: end(plan, name, name).step_timeout_s for name in ("all", "rare", "some")}

@@ -160,8 +160,27 @@ def test_states_of_lsf(fake: FakeScheduler) -> None:
 def test_states_of_flux(fake: FakeScheduler) -> None:
     found = [(word.job, word.phase, word.reason) for word in read_flux_jobs("ƒA1|SCHED||\nƒB2|CANCELED||by user\n\n")]
     assert found == [("ƒA1", "pending", ""), ("ƒB2", "ended", "by user")]
-    fake.answer("flux", {"stderr": "flux-jobs: ERROR: unknown job id\n", "code": 1})
-    assert ask_for_job("flux", "ƒA1").is_absent
+    for said in ("flux-jobs: ERROR: unknown job id\n", "JobID ƒA1 unknown\n"):
+        fake.answer("flux", {"stderr": said, "code": 1})
+        assert ask_for_job("flux", "ƒA1").is_absent
+    fake.answer("flux", {"stderr": "flux-jobs: ERROR: unknown option\n", "code": 1})
+    assert ask_for_job("flux", "ƒA1").error
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "command", "said"),
+    [
+        ("slurm", "scancel", "scancel: error: Kill job error on job id 12: Job/step already completing or completed"),
+        ("pbs", "qdel", "qdel: Job has finished 12.pbs01"),
+        ("lsf", "bkill", "Job <12>: Job has already finished"),
+        ("flux", "flux", "flux-cancel: ERROR: ƒA: job is inactive"),
+    ],
+)
+def test_cancelling_a_job_that_has_ended_is_no_error(
+    scheduler: str, command: str, said: str, fake: FakeScheduler
+) -> None:
+    fake.answer(command, {"stderr": f"{said}\n", "code": 1})
+    cancel_job(scheduler, "12")
 
 
 SINFO = """debug|9|idle

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from workflow.api.plans import make_plan
 from workflow.engines import ENGINES
+from workflow.errors import SpecError
 from workflow.operators import built_into
 from workflow.site.adios2_library import core_library, lacks_engine, operators_of
+from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
 from workflow.stage.adios import probe
 from workflow.stage.adios.probe import _engine_works
@@ -106,3 +109,24 @@ def test_a_script_of_this_python_has_its_adios2(program: str, tmp_path: Path) ->
 def test_other_scripts_are_not_known(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     assert built_for(tmp_path, "./script", "{io: f, config: a.xml}") == {}
+
+
+def test_another_site_is_not_judged_by_the_adios2_of_this_machine(tmp_path: Path) -> None:
+    """Its own file says which operators there are; without that nobody knows."""
+    (tmp_path / "p.yaml").write_text(
+        "wf: 1\nname: p\nstages:\n  sim: {component: gray_scott, output: {compression: {U: {bzip2: {}}}}}\n"
+        '  sink: {component: "null"}\nstreams:\n  field: {from: sim, to: sink, via: bp5}\n'
+    )
+    file = "site: s\nsummary: s\nnodes: 1\ncores_per_node: 4\nmemory_per_node: 8 GiB\n"
+    loaded = load_pipeline(tmp_path / "p.yaml")
+    (tmp_path / "here.yaml").write_text(file)
+    with pytest.raises(SpecError, match="the ADIOS2 of stage sim is built without bzip2"):
+        make_plan(loaded, load_site("./here.yaml", tmp_path))
+    (tmp_path / "there.yaml").write_text(file + "detect: [{host: no-such-host-*}]\n")
+    plan = make_plan(loaded, load_site("./there.yaml", tmp_path))
+    assert any("not known which operators" in line and "`operators:` of site s" in line for line in plan.advice)
+    (tmp_path / "there.yaml").write_text(file + "detect: [{host: no-such-host-*}]\noperators: [bzip2]\n")
+    assert not make_plan(loaded, load_site("./there.yaml", tmp_path)).advice
+    (tmp_path / "there.yaml").write_text(file + "detect: [{host: no-such-host-*}]\noperators: [blosc]\n")
+    with pytest.raises(SpecError, match="the ADIOS2 of stage sim is built without bzip2: it has blosc"):
+        make_plan(loaded, load_site("./there.yaml", tmp_path))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fake_schedulers import FakeScheduler
+from workflow.cli import doctor
 from workflow.launch.allocation import Allocation, Host
 from workflow.schedulers.scheduler import QueryError, QueueFact, SchedulerFacts
 from workflow.schedulers.slurm import slurm_seconds
@@ -17,6 +19,7 @@ from workflow.site.site_probe import (
     Gpus,
     LauncherFact,
     ProbedNode,
+    answering_scheduler,
     ask_launcher,
     ask_scheduler,
     find_gpus,
@@ -137,6 +140,25 @@ def test_which_scheduler() -> None:
     assert scheduler_of("local", lambda _: None) is None
 
 
+def test_commands_without_a_scheduler_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a workstation with Slurm's packages: the file that is written loads, and has no scheduler."""
+    fake = FakeScheduler(tmp_path / "bin")
+    monkeypatch.setenv("PATH", fake.path)
+    assert answering_scheduler("local", answers(sinfo="batch*|1|idle")) == ("slurm", "")
+    down = "Slurm's commands are here, but it gives no answer: sinfo: No such file or directory"
+    assert answering_scheduler("local", answers()) == (None, down)
+    assert answering_scheduler("slurm", answers()) == ("slurm", ""), "of a job that is in it"
+    facts = probe_node({}, answers())
+    text = site_text(facts, "here", "1.2.3")
+    assert f"# ? scheduler: NAME   {down}" in text
+    assert "under slurm" not in text
+    load(text, tmp_path)
+    assert load_site("./s.yaml", tmp_path).scheduler is None
+    fake.answer("sinfo", {"stderr": "slurm_load_partitions: Unable to contact slurm controller\n", "code": 1})
+    (note,) = [each for each in doctor._site_and_allocation() if each.name == "batch job"]
+    assert note.hint.startswith("Slurm's commands are here, but it gives no answer: sinfo failed")
+
+
 @pytest.mark.parametrize(
     ("scheduler", "said", "found"),
     [
@@ -202,6 +224,7 @@ def test_the_file_of_a_bare_machine_loads(tmp_path: Path) -> None:
     load(site_text(BARE, "mine", "1.2.3"), tmp_path)
     site = load_site("./s.yaml", tmp_path)
     assert (site.cores_per_node, site.memory_per_node, site.scheduler, site.gpus_per_node) == (2, 4 * GIB, None, 0)
+    assert site.nodes == 1, "a plan for more nodes would need a batch job, which nobody gives here"
     assert not BARE.in_job
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from pydantic import TypeAdapter
 
-from workflow.spec.models.units import to_bytes, to_seconds, to_share
+from workflow.spec.models.units import WRITTEN, Duration, to_bytes, to_seconds, to_share
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,15 @@ def test_what_is_no_text_passes_unchanged(number: object) -> None:
         assert (found, type(found)) == (number, type(number))
 
 
+def test_a_duration_in_a_file_has_a_unit() -> None:
+    model = TypeAdapter(Duration)
+    for number in (90, 90.0):
+        with pytest.raises(ValueError, match='got "90"; did you mean `90 s`, `90 min` or `90 h`'):
+            model.validate_python(number, context=WRITTEN)
+        assert model.validate_python(number) == 90, "as in a record"
+    assert model.validate_python("90 min", context=WRITTEN) == 5400
+
+
 SECONDS = "units: ms, s, sec, min, h, d"
 BYTES = "units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
 DURATION = "expected a duration such as `10 min` or `30 s`, got"
@@ -50,7 +60,15 @@ SIZE = "expected a size such as `2 GiB` or `16 MB`, got"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1.5", f'{DURATION} "1.5"; {SECONDS}'),
+        ("1.5", f'{DURATION} "1.5"; did you mean `1.5 s`, `1.5 min` or `1.5 h`? {SECONDS}'),
+        ("1:30", f'{DURATION} "1:30"; did you mean `90 min` or `90 s`? {SECONDS}'),
+        ("00:30:00", f'{DURATION} "00:30:00"; did you mean `30 min`? {SECONDS}'),
+        ("1-00:00:00", f'{DURATION} "1-00:00:00"; did you mean `1 d`? {SECONDS}'),
+        ("1-12:30", f'{DURATION} "1-12:30"; did you mean `2190 min`? {SECONDS}'),
+        ("1h30m", f'{DURATION} "1h30m"; did you mean `90 min`? {SECONDS}'),
+        ("2 hours", f'{DURATION} "2 hours"; did you mean `2 h`? {SECONDS}'),
+        ("1 day, 12 hrs", f'{DURATION} "1 day, 12 hrs"; did you mean `36 h`? {SECONDS}'),
+        ("0", f'{DURATION} "0"; {SECONDS}'),
         ("", f'{DURATION} ""; {SECONDS}'),
         ("min", f'{DURATION} "min"; {SECONDS}'),
         ("-1 s", f'{DURATION} "-1 s"; {SECONDS}'),

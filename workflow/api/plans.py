@@ -33,10 +33,13 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     from workflow.plan.make import make_plan as decide
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.adios2_library import operators_of
+    from workflow.site.site_model import is_here as site_is_here
 
     if site is None:
         site = find_site(loaded)
-    compresses = any(stage.output.compression for stage in loaded.spec.stages.values())
+    # What this machine has says nothing about another one, of which the site's file says what it has.
+    is_here = not site.detect or site_is_here(site.detect)
+    compresses = is_here and any(stage.output.compression for stage in loaded.spec.stages.values())
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent) if compresses else {}
 
     def plan_for(machine: Site) -> Plan:

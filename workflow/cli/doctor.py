@@ -123,8 +123,10 @@ def _machine() -> Finding:
 
 def _site_and_allocation() -> list[Finding]:
     """Which known site this machine is, and what the batch job has that wf is in."""
+    from workflow.schedulers.scheduler import ask
     from workflow.site.discover import discover_allocation
     from workflow.site.load_site import detected_sites
+    from workflow.site.site_probe import answering_scheduler
 
     found = detected_sites()
     hint = "" if found else "on a cluster: `wf sites` lists what is known, `wf site probe` describes a new machine"
@@ -135,7 +137,8 @@ def _site_and_allocation() -> list[Finding]:
     except WfError as error:
         return [site, Finding("batch job", "missing", error.message, error.hint)]
     if not allocation.host_names:
-        return [site, Finding("batch job", "note", "none: runs are on this machine")]
+        unanswered = answering_scheduler(allocation.source, ask)[1]
+        return [site, Finding("batch job", "note", "none: runs are on this machine", unanswered)]
     detail = f"{allocation.source} {allocation.job}: {_nodes(allocation.host_names)}"
     if allocation.end_time is not None:
         detail += f", until {moment(allocation.end_time)}"

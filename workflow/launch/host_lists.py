@@ -118,7 +118,7 @@ def read_host_file(path: str, variable: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        hint = "it lists the hosts of the job: correct the variable, or unset it"
+        hint = "it lists the hosts of the job: correct the variable; where the job is over, start a new shell"
         raise WfError(f"{variable}={path}: {error.strerror}", hint) from error
 
 

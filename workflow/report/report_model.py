@@ -158,6 +158,9 @@ class StagePart(ReportPart):
     stands_in_for: str = Field("", description="the member that must have failed before it begins; empty: none")
     values: dict[str, Scalar] = Field({}, description="of a member of an ensemble its own values, by name")
     ranks: int
+    hosts: list[str] = Field(
+        [], description="the nodes of a job on which it ran last, in the plan's order; []: this machine, or not known"
+    )
     state: StageVerdict = Field(
         description="ended: its process is gone, and it has no verdict; unneeded: it never began, because the "
         "member in whose place it would begin has not failed"

@@ -47,7 +47,8 @@ def flux_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Al
     try:
         text = query(["flux", "job", "info", job, "R"] if job else ["flux", "resource", "R"])
     except QueryError as error:
-        raise WfError(f"the hosts of this Flux job are not known: {error}", "is the flux command on PATH?") from error
+        hint = "is the flux command on PATH? Where the job is over, start a new shell, or `unset FLUX_URI FLUX_JOB_ID`"
+        raise WfError(f"the hosts of this Flux job are not known: {error}", hint) from error
     try:
         hosts = tuple(resource_hosts(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -130,12 +131,13 @@ SCHEDULER = Scheduler(
     of_name=lambda name: [*_QUEUE, f"--name={name}"],
     read=read_flux_jobs,
     cancel=lambda job: ["flux", "cancel", job],
-    absent=("unknown job", "unknown id", "job is inactive"),
+    absent=("unknown job", "unknown id", r"JobID \S+ unknown", "job is inactive"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELED": "cancelled"},
     ending=("CLEANUP",),
     ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
     never_starts=(WaitsForEver(re.compile("held"), "`flux job urgency {job} default`"),),
+    answers=("flux", "resource", "list"),
     nests=True,
     # Of the instance around the submission, which a job of another scheduler would take for its own.
     not_inherited=lambda _order: ("FLUX_URI", "FLUX_JOB_*", "FLUX_TASK_*", "FLUX_ENCLOSING_ID", "FLUX_KVS_NAMESPACE"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -76,7 +77,7 @@ def _answer_of(commands: Scheduler, command: Sequence[str], job: str | None, que
 
 def says_absent(commands: Scheduler, error: QueryError) -> bool:
     """Whether a command has failed because there is no such job, or because it has ended."""
-    return any(words in str(error) for words in commands.absent)
+    return any(re.search(words, str(error)) for words in commands.absent)
 
 
 def nodes_up(scheduler: str, queue: str | None, query: Query = ask_slowly) -> int | None:

@@ -154,6 +154,7 @@ SCHEDULER = Scheduler(
     ending=("E", *_ENDS.values()),
     ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
     psij_template="pbs.mustache",
+    answers=("qstat", "-B"),
     never_starts=(
         WaitsForEver(re.compile("Can Never Run")),
         WaitsForEver(re.compile("^H\\b"), "`qrls {job}`"),

@@ -306,12 +306,13 @@ class Scheduler:
     of_name: Callable[[str], Command]
     read: Callable[[str], list[JobWord]]
     cancel: Callable[[str], Command]
-    absent: tuple[str, ...]  # words of an error that says that there is no such job, or that it has ended
+    absent: tuple[str, ...]  # patterns of an error that says that there is no such job, or that it has ended
     phases: Mapping[str, Phase]
     causes: Mapping[str, SchedulerCause]  # words of a state, in capital letters → what has ended the job
     ending: tuple[str, ...]  # words of the state of a job whose processes are being ended
 
     ask: HowToAsk
+    answers: tuple[str, ...] = ()  # what a healthy one answers on every node; by default its `command` alone
     nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
     # PSI/J submits its jobs by scripts of this template, a file beside the module; empty: a script of our own does.
     psij_template: str = ""

@@ -132,6 +132,22 @@ def scheduler_of(source: Source, on_path: Callable[[str], object]) -> str | None
     return next((name for name in SCHEDULERS if on_path(scheduler_named(name).command)), None)
 
 
+def answering_scheduler(source: Source, query: Query) -> tuple[str | None, str]:
+    """(the scheduler of this machine, why the one whose commands are here is not taken for it).
+
+    Commands alone are no scheduler: packages and modules bring them to machines that have none.
+    """
+    name = scheduler_of(source, shutil.which)
+    if name is None or source == name:
+        return name, ""
+    command = scheduler_named(name).answers or (scheduler_named(name).command,)
+    try:
+        query(command)
+    except QueryError as error:
+        return None, f"{scheduler_named(name).title}'s commands are here, but it gives no answer: {error}"
+    return name, ""
+
+
 def ask_scheduler(scheduler: str | None, environ: Mapping[str, str], query: Query) -> SchedulerFacts:
     """Its queues, and what it says of its nodes, where there are commands for that."""
     facts = scheduler_named(scheduler).facts if scheduler is not None else None
@@ -168,7 +184,8 @@ def _version(said: str) -> str:
 
 @dataclass(frozen=True)
 class ProbedNode:
-    """What was found. `memory` in bytes; `cluster` is what the scheduler calls the machine."""
+    """What was found. `memory` in bytes; `cluster` is what the scheduler calls the machine; `unanswered`: why a
+    scheduler whose commands are here is not taken for one."""
 
     host: str
     allocation: Allocation
@@ -185,6 +202,7 @@ class ProbedNode:
     planes: tuple[str, ...]
     parallel_adios2: bool | None
     cluster: str = ""
+    unanswered: str = ""
 
     @property
     def in_job(self) -> bool:
@@ -196,7 +214,7 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
     """The facts of this node. Raises WfError when a job's hosts are not known."""
     environ = os.environ if environ is None else environ
     allocation, cpus = discover_allocation(environ, query), cpu_topology()
-    kind = scheduler_of(allocation.source, shutil.which)
+    kind, unanswered = answering_scheduler(allocation.source, query)
     scheduler = ask_scheduler(kind, environ, query)
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     glibc = glibc_version()
@@ -207,7 +225,7 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
         scheduler=scheduler, launcher=ask_launcher(kind, query), fabric=rdma_fabric()[0], glibc=glibc,
         memory_policy=tuple(memory_policy(glibc, {})[0]), planes=tuple(adios2_planes()[0]),
         parallel_adios2=adios2_parallel(),
-        cluster="" if kind is None else environ.get(scheduler_named(kind).cluster_variable, ""),
+        cluster="" if kind is None else environ.get(scheduler_named(kind).cluster_variable, ""), unanswered=unanswered,
     )  # fmt: skip
 
 
@@ -242,6 +260,10 @@ def _node(facts: ProbedNode) -> Iterator[str]:
     cpus = facts.cpus
     if facts.scheduler.nodes:
         yield _line(f"nodes: {facts.scheduler.nodes}", "of the largest partition, as the scheduler says")
+    elif facts.scheduler.scheduler is None:
+        yield _line(
+            "nodes: 1", "? this machine: no scheduler has answered" if facts.unanswered else "no scheduler is here"
+        )
     else:
         yield _line("nodes: auto", "? not known: those of the job, outside of one as many as a plan needs")
     yield _line(f"cores_per_node: {len(cpus.cores)}", "physical cores, from /sys")
@@ -323,6 +345,9 @@ def _adios2(facts: ProbedNode) -> Iterator[str]:
 
 def _queues(facts: ProbedNode) -> Iterator[str]:
     known = facts.scheduler
+    if facts.unanswered:
+        yield f"# ? scheduler: NAME   {facts.unanswered}"
+        return
     if known.scheduler is None:
         yield f"# no scheduler was found ({', '.join(scheduler_named(each).command for each in SCHEDULERS)})"
         return

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails, SchemaError
 from workflow.engines import BP_SUFFIXES, CONTACT_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import Problem
 from workflow.redaction import shown_line
+from workflow.spec.models.units import WRITTEN
 from workflow.spec.placeholder_syntax import PLACEHOLDER
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
@@ -58,7 +59,7 @@ def validated(model: type[M], node: Node, at: KeyPath = (), root: Node | None = 
     ]
     try:
         # As JSON, because pydantic's strict mode (no `"4"` for 4, no `yes` for true) takes only JSON for nested models.
-        instance = model.model_validate_json(json.dumps(plain(node)), strict=True)
+        instance = model.model_validate_json(json.dumps(plain(node)), strict=True, context=WRITTEN)
     except ValidationError as error:
         return None, problems + list(_problems_of(error, model, node, at, root))
     except SchemaError as error:
@@ -311,7 +312,7 @@ def _mapping_of(model: Model, value: Any) -> dict[str, Any] | None:
     word: list[dict[str, Any]] = [{str(value): {}}] if value in keys_of(model) else []
     for form in word or [{key: value} for key in keys_of(model)]:
         try:
-            model.model_validate_json(json.dumps(form), strict=True)
+            model.model_validate_json(json.dumps(form), strict=True, context=WRITTEN)
         except ValidationError:
             continue
         return form

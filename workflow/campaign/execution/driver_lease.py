@@ -46,6 +46,8 @@ STOP_S = 45.0
 # And so long until the system has removed what was killed: longer only for what is stuck in the kernel.
 KILLED_S = 5.0
 _BOUND_PAUSE_S = 0.25
+# To look at a lease and remove it takes milliseconds; by two clocks, of this host and of the file system.
+_TURN_S = 60.0
 
 
 @contextlib.contextmanager
@@ -86,6 +88,9 @@ def _remove_left(path: Path, left: bytes, of: str) -> None:
     """
     turn = path.with_name(f".{path.name}.removing")
     try:
+        with contextlib.suppress(OSError):
+            if time.time() - turn.stat().st_mtime > _TURN_S:
+                turn.rmdir()  # its process was killed in between
         turn.mkdir()
     except FileExistsError as error:
         hint = f"give the same command again; if no process starts it: rmdir {shlex.quote(str(turn))}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.campaign_loop import CampaignContext, RepetitionEnd, Room
 from workflow.campaign.execution.left_attempts import LeftAttempt
-from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
+from workflow.campaign.execution.repetition import StartedAttempt, ended_attempt
 from workflow.campaign.ledger import Attempt, Repetition
 from workflow.campaign.planning.job_allocation import job_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -171,12 +171,8 @@ def _has_ended(each: _SubmittedRepetition) -> bool:
 
 def _attempt(each: _SubmittedRepetition) -> Attempt:
     """What it is in the ledger."""
-    brief = read_start_and_verdict(each.start.run_dir)
-    wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
-    # Its job may have waited for hours: whether trials were interleaved depends on when they ran.
-    start = each.start if brief.started is None else replace(each.start, t=brief.started.t)
     never_came = not each.job.job and not has_lease(each.start.run_dir)
-    return counted_attempt(to_attempt(start, max(0.0, wall_s)), cancelled=each.cancelled, never_came=never_came)
+    return counted_attempt(ended_attempt(each.start), cancelled=each.cancelled, never_came=never_came)
 
 
 def counted_attempt(attempt: Attempt, *, cancelled: bool, never_came: bool) -> Attempt:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
-from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
+from workflow.campaign.execution.repetition import StartedAttempt, ended_attempt
 from workflow.campaign.ledger import Attempt, History, OpenAttempt, Repetition
 from workflow.errors import EXIT_INTERRUPTED, RunError
 from workflow.run.control.cancellation import REACTION_S
@@ -75,8 +75,7 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
         elif not _has_plan(each):
             yield each, _never_began(each.start)
         else:
-            end = read_start_and_verdict(each.start.run_dir).t or each.start.t
-            yield each, to_attempt(each.start, max(0.0, end - each.start.t))
+            yield each, ended_attempt(each.start)
     if stubborn:
         texts = "; ".join(str(error) for error in stubborn.values())
         raise RunError(texts, f"wf cancel --now {next(iter(stubborn))}")

@@ -52,6 +52,7 @@ WORKERS_FILE = "workers.sh"
 CONNECT_S = 180.0
 _END_S = 5.0
 _SHOWN_LINES = 3
+_READ_LINES = 20
 _REQUEST_LESS = "; to request less, press Ctrl-C and change `nodes` or `time` of `jobs:`"
 
 
@@ -168,7 +169,9 @@ class PilotJob:
         answer = ask_about(self._watch.tracker.job)
         if answer.word is not None and scheduler_named(self._watch.tracker.job.scheduler).is_ending(answer.word):
             return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
-        return f"the scheduler no longer knows {self._watch.tracker.job.text}" if answer.is_absent else ""
+        # Of a job whose id is not known, its absence says nothing.
+        is_gone = answer.is_absent and self._watch.tracker.job.job
+        return f"the scheduler no longer knows {self._watch.tracker.job.text}" if is_gone else ""
 
     def end(self, at_once: bool) -> None:
         """Cancel the job; not where its workers read the file `end`, and end the job as done."""
@@ -250,7 +253,9 @@ class Pilot:
         shutil.rmtree(self.folder / KEYS_FOLDER, ignore_errors=True)
 
     def _said(self) -> str:
-        lines = [line for line in last_lines(self.folder / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
+        said = last_lines(self.folder / OUTPUT_FILE, _READ_LINES)
+        # What Python says at the end of a process that was killed is no reason.
+        lines = [line for line in said if line.strip() and "resource_tracker" not in line][-_SHOWN_LINES:]
         return f": {' / '.join(lines)}" if lines else f"; see {self.folder}"
 
 

@@ -11,7 +11,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workflow.campaign.ledger import Attempt, RunEnd
@@ -30,7 +30,7 @@ from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.proof.placement_probe import LOOKING_NODES
 from workflow.run.records.control_requests import Control, send_request
-from workflow.run.records.events_file import EVENTS_FILE
+from workflow.run.records.events_file import EVENTS_FILE, read_start_and_verdict
 from workflow.run.records.run_directory import PROOF_FILE, PipelineText, create_run_dir, written_data
 from workflow.run.state.lifecycle_events import FROM_OUTSIDE
 from workflow.run.supervisor import supervise
@@ -102,6 +102,16 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         figure_problems={each.name: each.figures_problem for each in report.stages if each.figures_problem},
         data_bytes=data_bytes(start.run_dir),
     )
+
+
+def ended_attempt(start: StartedAttempt) -> Attempt:
+    """As `to_attempt`, of a run that nobody has watched from its begin: its times are those of its own events. Its job
+    may have waited for hours, and whether trials were interleaved depends on when they ran."""
+    brief = read_start_and_verdict(start.run_dir)
+    if brief.started is None:
+        return to_attempt(start, 0.0)
+    end = brief.started.t if brief.t is None else brief.t
+    return to_attempt(replace(start, t=brief.started.t), max(0.0, end - brief.started.t))
 
 
 def _reason(report: Report) -> str:

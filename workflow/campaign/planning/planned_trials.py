@@ -196,7 +196,7 @@ def _deadline(campaign: Campaign) -> Setting:
     root = campaign.root
     given = root.child("deadline")
     place = given.place if given is not None else root.place
-    return Setting("deadlines.run", Node(campaign.spec.deadline, place, place))
+    return Setting("deadlines.run", Node(f"{campaign.spec.deadline} s", place, place))
 
 
 def _planned(campaign: Campaign, trial: Trial, shared: _Shared) -> ReadyTrial | RefusedTrial:

@@ -81,7 +81,7 @@ def _check_built(stage: DeclaredStage, wanted: Iterable[Compressor], key: str, s
     if built is None:
         notes.advise(
             f"stage {stage.name}: it is not known which operators its ADIOS2 was built with; one that is missing "
-            "aborts the program: `wf doctor` and `bpls -vV` show them"
+            f"aborts the program: `wf doctor` and `bpls -vV` show them; write them as `operators:` of site {site.site}"
         )
         return
     for operator in dict.fromkeys(each.operator for each in wanted):

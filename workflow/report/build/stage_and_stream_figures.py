@@ -45,6 +45,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str], last_ou
         name=plan.name, kind=plan.kind, program=plan.component or shlex.join(plan.program), ranks=plan.ranks,
         ensemble=plan.member.ensemble if plan.member is not None else "", stands_in_for=plan.stands_in_for,
         values=plan.member.values if plan.member is not None else {},
+        hosts=[host for node, host in enumerate(records.hosts) if plan.placement.has_node(node)],
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,
         first_step=first_step(records.plan, plan), started=seen.first_started, ended=seen.exited,
         wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,

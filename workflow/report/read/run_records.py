@@ -17,7 +17,7 @@ from workflow.report.read.run_states import read_expectations
 from workflow.report.read.stage_metrics import FirstStep, StageMetrics, join_attempts, read_metrics, read_own_figures
 from workflow.report.report_model import ExpectationPart
 from workflow.run.records.events_file import read_events
-from workflow.run.records.run_directory import PROOF_FILE, attempt_dir, read_filled_plan
+from workflow.run.records.run_directory import PROOF_FILE, attempt_dir, read_allocation, read_filled_plan
 from workflow.run.records.run_notes import RunNotes, read_notes
 from workflow.run.state.events import (
     Event,
@@ -55,7 +55,8 @@ class Records:
     became of it; `own_figures` what programs measured themselves, and
     `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
     verdict; `judged` what was found of its expectations when it ended, where that was kept; `notes` what people
-    say of it.
+    say of it; `hosts` the nodes of its job, as the plan counts them, with spare ones in the place of those that were
+    lost.
     """
 
     run_dir: Path
@@ -71,6 +72,7 @@ class Records:
     forecast: Forecast | None = None
     judged: list[ExpectationPart] | None = None
     notes: RunNotes = field(default_factory=RunNotes)
+    hosts: list[str] = field(default_factory=list)
 
     def at(self, t: float) -> Records:
         """The same of a run that goes on, at this time (Unix s): its last event may be of long ago."""
@@ -102,7 +104,19 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     judged = read_expectations(run_dir) if plan.expectations else None
     forecast, notes = read_forecast(run_dir, plan), read_notes(run_dir)
     steering = [event for event in events if isinstance(event, SteeringAsked | StageSteered | SteeringRefused)]
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, steering, own, wrong, forecast, judged, notes)
+    return Records(
+        run_dir, plan, state, seen, metrics, cpu, partial, steering, own, wrong, forecast, judged, notes,
+        _hosts(run_dir, state),
+    )  # fmt: skip
+
+
+def _hosts(run_dir: Path, state: RunState) -> list[str]:
+    allocation = read_allocation(run_dir)
+    hosts = [] if allocation is None else [*allocation.host_names]
+    for move in state.moves:
+        if move.node < len(hosts):
+            hosts[move.node] = move.by_host
+    return hosts
 
 
 def _metrics(run_dir: Path, stage: str, state: RunState) -> StageMetrics:

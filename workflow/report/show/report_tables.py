@@ -5,7 +5,7 @@ They are the same in report.html, `wf report` and `wf status`; each column says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import Problem
@@ -69,6 +69,7 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
     command_column("program", lambda stage: stage.program),
     number_column("ranks", lambda stage: str(stage.ranks), gives_way=2),
+    text_column("nodes", lambda stage: hosts_text(stage.hosts), EVERYWHERE, gives_way=5),
     state_column("state", lambda stage: stage.state, EVERYWHERE),
     number_column("process", process_text, ("status",)),
     number_column("exit", exit_text, EVERYWHERE, gives_way=1),
@@ -106,13 +107,20 @@ def explain_columns(left_out: Collection[str] = ()) -> str:
     return " ".join(text for titles, text in EXPLAINED if titles.isdisjoint(left_out))
 
 
+def hosts_text(hosts: Sequence[str]) -> str:
+    """`n1, n2`, and of many the first, the last and their number."""
+    return ", ".join(hosts) if len(hosts) < 4 else f"{hosts[0]} … {hosts[-1]} ({len(hosts)})"
+
+
 def stage_table(report: Report, view: View) -> Table:
-    """What each stage did: a row per stage. The processes have a column while one of them runs, copies to and from
-    devices where there were any."""
+    """What each stage did: a row per stage. Nodes have a column where it ran on those of a job, the processes while one
+    of them runs, copies to and from devices where there were any."""
     running = any(process_text(stage) != NOTHING for stage in report.stages)
     copied = any(stage.device_s for stage in report.stages)
     columns = [column for column in STAGE_COLUMNS if running or column.cell is not process_text]
     columns = [column for column in columns if copied or column.title != DEVICE_COPIES]
+    if not any(stage.hosts for stage in report.stages):
+        columns = [column for column in columns if column.title != "nodes"]
     return make_table(columns, report.stages, view)
 
 
