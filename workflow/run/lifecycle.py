@@ -58,7 +58,12 @@ from workflow.run.verdict.failed_stages import (
 )
 from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
 from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
-from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, opening_stages
+from workflow.run.verdict.passed_deadlines import (  # fmt: skip
+    failure_by_deadline,
+    first_open_limit,
+    opening_stages,
+    reopened_streams,
+)
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
@@ -500,6 +505,7 @@ def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
     due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]
+    due += [since + limits.start for _, since in reopened_streams(state) if since + limits.start > t]
     silent, idle = (t, *silences.times()), idle_since(state).values()
     for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:
