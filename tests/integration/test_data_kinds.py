@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,6 +108,7 @@ ALL = [
 ]
 
 
+@cache
 def treatment(row: str, kind: str) -> str:
     """What is declared: by the format of a file, the port, or for all programs."""
     component = load_component(ROWS[row].component)
