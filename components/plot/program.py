@@ -144,8 +144,11 @@ def main() -> None:
                 new = 0
     if not panels and stream.steps:
         raise SystemExit("plot: no step of the stream had an array to draw")
-    if panels:
-        draw(panels, args, names, args.title, picture)
+    shown = [panel for panel in panels if panel.shots]
+    if panels and not shown:
+        stage.note(f"there is no picture: {', '.join(panel.name for panel in panels)} had no elements in any step")
+    if shown:
+        draw(shown, args, names, args.title, picture)
         print(f"plot: {picture}")
 
 

@@ -50,8 +50,12 @@ def main() -> None:
     with stage.open_reader("input") as stream, stage.open_writer("batches") as out:
         state = stage.State(reservoir=reservoir.pack())
         reservoir.unpack(state["reservoir"])
-        new = 0
+        new, shapes = 0, dict[str, stage.Shape]()
         for step in stream:
+            for name in args.variables:  # the whole shapes, so that all ranks see it
+                if shapes.setdefault(name, step.shape(name)) != step.shape(name):
+                    changed = f"its shape has changed from {shapes[name]} to {step.shape(name)}"
+                    raise SystemExit(f"reservoir: step {step.index}: {name}: {changed}")
             values = step.read_many({name: own_box(step, name) for name in args.variables})
             try:
                 reservoir.put(**values, **{NUMBERS: np.int64(step.index)})

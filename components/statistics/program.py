@@ -23,7 +23,7 @@ _NONE = np.empty(0)
 def first_state() -> dict[str, Any]:
     """Before the first step. The arrays get their shape with it."""
     names = ("mean", "squares", "min", "max", "other_mean", "products")
-    return {"number": 0, **dict.fromkeys(names, _NONE)}
+    return {"number": 0, "shape": [], **dict.fromkeys(names, _NONE)}
 
 
 def add(state: MutableMapping[str, Any], values: Floats, other: Floats | None = None) -> None:
@@ -38,8 +38,6 @@ def add(state: MutableMapping[str, Any], values: Floats, other: Floats | None = 
         state.update(mean=zero, squares=zero, min=values, max=values)
         if other is not None:
             state.update(other_mean=zero, products=zero)
-    elif state["mean"].shape != values.shape:
-        raise ValueError(f"its shape has changed from {state['mean'].shape} to {values.shape}")
     state["number"] += 1
     from_old = values - state["mean"]
     state["mean"] = state["mean"] + from_old / state["number"]
@@ -129,11 +127,13 @@ def main() -> None:
                 continue
             shape, start, values = read_block(step, args.variable)
             other = read_block(step, args.other)[2] if args.other else None
-            try:
-                with np.errstate(invalid="ignore"):
-                    add(state, values, other)
-            except ValueError as error:
-                raise SystemExit(f"statistics: step {step.index}: {args.variable}: {error}") from None
+            # The whole shape, so that all ranks see it.
+            if state["number"] and state["shape"] != [*shape]:
+                changed = f"its shape has changed from {tuple(state['shape'])} to {shape}"
+                raise SystemExit(f"statistics: step {step.index}: {args.variable}: {changed}")
+            state["shape"] = [*shape]
+            with np.errstate(invalid="ignore"):
+                add(state, values, other)
             copy_unit(step, args.variable, out)
             if state["number"] % args.every == 0:
                 write(state, shape, start, other is not None, out)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,6 +108,7 @@ ALL = [
 ]
 
 
+@cache
 def treatment(row: str, kind: str) -> str:
     """What is declared: by the format of a file, the port, or for all programs."""
     component = load_component(ROWS[row].component)
@@ -205,7 +207,8 @@ def expected_copy(case: Case) -> list[dict[str, Any]]:
         "select": lambda step: {"selected_step": np.int64(step)},
         "merge": lambda step: {"member": np.int64(0), "member_step": np.int64(step)},
     }
-    return [{**step, **added.get(case.row, lambda _: {})(number)} for number, step in enumerate(steps)]
+    add = added.get(case.row)
+    return [{**step, **(add(number) if add is not None else {})} for number, step in enumerate(steps)]
 
 
 def values_of(case: Case) -> list[Any]:
@@ -240,7 +243,9 @@ def check_reservoir(case: Case, path: Path) -> None:
 
 
 def check_plot(case: Case, path: Path) -> None:
-    del case
+    if case.kind == "zero_size":
+        assert not path.exists()
+        return
     assert path.read_bytes()[:4] == b"\x89PNG"
 
 

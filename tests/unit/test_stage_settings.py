@@ -29,10 +29,13 @@ def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
     assert find_end(settings, "cell", "write").port == "out"
 
 
-def test_the_only_end_of_a_side_is_found_under_any_name() -> None:
-    settings = StageSettings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
-    assert find_end(settings, "whatever", "read").stream == "x"
+def test_the_only_end_of_a_side_is_found_without_a_name_and_not_under_another_one() -> None:
+    settings = StageSettings("saxs", 1, ends=(end("x", "heat"), end("z", "z", "write")))
     assert find_end(settings, None, "read").stream == "x"
+    with pytest.raises(StageError, match=r"stage saxs reads heat, not 'field'; its ports are named by"):
+        find_end(settings, "field", "read")
+    by_hand = StageSettings(ends=(end("x", "heat"),))
+    assert find_end(by_hand, "field", "read").stream == "x"
 
 
 @pytest.mark.parametrize("name", ["fieldd", "feild", "Field", "flow_filed"])

@@ -10,6 +10,7 @@ from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
+from workflow.spec.models.stage_policies import OPENPMD
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
 MANY_NODES_FOR_TCP = 16
@@ -82,7 +83,12 @@ def _on_programs(
     mentioned: Mapping[str, set[str]],
     notes: Notes,
 ) -> None:
-    """A program of the user's own needs the path and the engine from somewhere."""
+    """A program of the user's own needs the path and the engine from somewhere, and ADIOS2 has limits of its own."""
+    if joined.writer is not None and joined.writer.dialect in OPENPMD and stream.traits.over_network:
+        notes.advise(
+            f"stream {stream.name}: SST (ADIOS2 2.11 and 2.12) loses attributes that are lists of texts, such as "
+            "`axisLabels`: readers get an empty text; `via: bp5` keeps them"
+        )
     for port in joined.ports:
         if declared[port.stage].spec.uses_stage:
             continue

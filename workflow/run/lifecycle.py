@@ -60,7 +60,13 @@ from workflow.run.verdict.failed_stages import (
 )
 from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadlock, failure_by_loss, failure_reported
 from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
-from workflow.run.verdict.passed_deadlines import failure_by_deadline, first_open_limit, lost_message_at, opening_stages
+from workflow.run.verdict.passed_deadlines import (  # fmt: skip
+    failure_by_deadline,
+    first_open_limit,
+    lost_message_at,
+    opening_stages,
+    reopened_streams,
+)
 from workflow.run.verdict.restarts import broken_spool, can_restart, due_restarts, next_restart, restarts_at
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.spare_nodes import find_spares, stages_to_move
@@ -507,6 +513,8 @@ def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
     due = [begin + first_open_limit(state) + state.paused_s(begin) for _, begin in opening_stages(state)]
+    ends = [since + limits.start + state.paused_s(since) for _, since in reopened_streams(state)]
+    due += [end for end in ends if end > t]
     silent, idle = (t, *silences.times()), idle_since(state).values()
     for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:

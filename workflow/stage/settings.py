@@ -52,13 +52,13 @@ def read_settings(path: Path) -> StageSettings:
 def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd:
     """The end on this side with the port `name`, else with the stream `name`, else the only one.
 
-    A stage with one end on that side uses it under any name, so that a program works with any stream name, but not
-    under one that looks like a misspelling of its own. Raises StageError with the known names.
+    The only end is also found under its name with another number, `field` for `field-2`: members of an ensemble have
+    one program. Without a run it is found under any name but a misspelling of its own. Raises StageError with the known
+    names.
     """
     ends = [end for end in settings.ends if end.side == side]
     named = [end for end in ends if end.port == name] or [end for end in ends if end.stream == name]
-    only = len(ends) == 1 and name is not None and not is_misspelt(name, (ends[0].port, ends[0].stream))
-    matches = named or (ends if only or name is None else [])
+    matches = named or (ends if name is None or (len(ends) == 1 and _is_only(settings, name, ends[0])) else [])
     if len(matches) == 1:
         return matches[0]
     who = f"stage {settings.stage}" if settings.stage else "this program"
@@ -70,6 +70,14 @@ def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd
     raise StageError(
         f"{who} {doing} {', '.join(ports) or 'no stream'}, not {name!r}; {_hint(settings, name or '', side, ports)}"
     )
+
+
+def _is_only(settings: StageSettings, name: str, end: StreamEnd) -> bool:
+    """Whether the program means its only end by this name."""
+    known = (end.port, end.stream)
+    if settings.by_hand:
+        return not is_misspelt(name, known)
+    return _NUMBER.sub("", name) in [_NUMBER.sub("", each) for each in known]
 
 
 _NUMBER = re.compile(r"[-_]?\d+$")

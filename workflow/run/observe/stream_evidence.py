@@ -305,9 +305,7 @@ class IndexFollower:
     _closed: bool = False
 
     def poll(self, now: float) -> Iterator[Event]:
-        """Opened, steps, closed."""
-        if self._closed:
-            return
+        """Opened, steps, closed; and so on where the program opens the file anew."""
         # Read even if the size is the same: closing changes one byte. An index is small, and only what is new is read.
         path = Path(self.end.path) / "md.idx"
         index = read_index(path, self._index)
@@ -317,14 +315,15 @@ class IndexFollower:
         steps = 0 if index.steps == 1 and is_blank(path) else index.steps
         if self._index is None:
             yield StreamOpened(now, self.end.stream, self.stage, "write")
-        if steps > self._steps:
+        has_grown = steps > self._steps
+        if has_grown:
             yield StreamProgress(now, self.end.stream, self.stage, "write", steps, self._size())
         if 0 < index.writers < self.ranks and not self._fewer:
             self._fewer = True
             yield FewerWriters(now, self.end.stream, self.stage, index.writers, self.ranks)
-        self._index, self._steps = index, steps
-        if not index.active:
-            self._closed = True
+        self._index, self._steps, was_closed = index, steps, self._closed
+        self._closed = not index.active
+        if self._closed and (has_grown or not was_closed):
             yield StreamClosed(now, self.end.stream, self.stage, "write", steps, True, self._size())
 
     def _size(self) -> int:

@@ -99,19 +99,36 @@ def _miscount(state: RunState, end: EndState) -> str | None:
         return ""
     # What there is of one that is left out is all.
     ended = writer.closed is not None or state.goes_without(writer.stage)
+    if ended and _may_reopen(state, writer):
+        return None
     if ended and end.steps > writer.steps:
         return f"read {_steps(end.steps)} of {end.stream}, although {writer.stage} wrote only {writer.steps}"
     if queue is not None and queue.when_full == "discard":
         return "" if ended else None
     if end.steps < writer.steps:
         # A reader that saw the end of the stream has all steps; this one left before.
-        few = f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
-        return few + _hint(writer)
+        text = f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+        return text + (_REOPENED if end.complete and _is_seen_in_index(state, writer) else _hint(writer))
     return "" if ended else None
 
 
 def _hint(end: EndState) -> str:
     return f": {end.hint}" if end.hint else ""
+
+
+_REOPENED = (
+    ", which it opened anew after it had closed it: a reader of a file that still grows takes that for the end; leave "
+    "`coupling: live` out, or keep it open"
+)
+
+
+def _may_reopen(state: RunState, writer: EndState) -> bool:
+    """Whether a file that is closed may still grow: a program may open its output anew for each dump."""
+    return _is_seen_in_index(state, writer) and state.stages[writer.stage].exited is None
+
+
+def _is_seen_in_index(state: RunState, writer: EndState) -> bool:
+    return writer.live and not writer.reported and state.plan.stream(writer.stream).traits.counted_by == "index"
 
 
 def _steps(count: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workflow.run.state.run_state import RunState
+from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.failed_stages import can_be_ended, tolerated_failures
 from workflow.run.verdict.failure_checks import RunFailure
 from workflow.run.verdict.stall_detection import (
@@ -30,7 +30,8 @@ _TAP_SHARE = 0.8
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    found = _lost_message(state, t) or _start_deadline(state, t) or _step_deadline(state, silences, t)
+    found = _lost_message(state, t) or _start_deadline(state, t) or _reopened(state, t)
+    found = found or _step_deadline(state, silences, t)
     return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
 
@@ -71,6 +72,32 @@ def _start_deadline(state: RunState, t: float) -> RunFailure | None:
             passed = limit if waited_s > limit else first
             return RunFailure(stage, f"streams not open within {passed:g} s: {chain}", "start")
     return None
+
+
+def _reopened(state: RunState, t: float) -> RunFailure | None:
+    for end, since in reopened_streams(state):
+        if since < state.back(state.plan.deadlines.start):
+            readers = state.plan.stream(end.stream).readers
+            ended = f"{' and '.join(readers)} {'has' if len(readers) == 1 else 'have'} ended"
+            text = (
+                f"{end.stage} has opened {end.stream} anew, after it had closed it, and waits for a reader, but {ended}"
+            )
+            hint = "a stream in memory ends when it is closed; keep it open for all steps, or use `via: bp5`"
+            return RunFailure(end.stage, f"{text}: {hint}", "start")
+    return None
+
+
+def reopened_streams(state: RunState) -> Iterator[tuple[EndState, float]]:
+    """Writing ends of streams in memory that were opened anew, after they had been closed, and since when all of their
+    readers have ended (Unix seconds): nobody will read them."""
+    for end in state.ends.values():
+        again = max((each for each in (end.offered, end.opened) if each is not None), default=0.0)
+        if end.side == "read" or end.closed is None or again <= end.closed or not state.stages[end.stage].runs:
+            continue
+        stream = state.plan.stream(end.stream)
+        exits = [state.stages[reader].exited for reader in stream.readers]
+        if stream.traits.in_memory and None not in exits:
+            yield end, max([again, *(each for each in exits if each is not None)])
 
 
 def _started_again(state: RunState, name: str, t: float) -> float:

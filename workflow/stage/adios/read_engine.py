@@ -242,7 +242,7 @@ class AdiosReadEngine:
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. From files all boxes are requested first: ADIOS2 then fetches them together."""
-        found, deferred = [], self._adios2.Mode.Deferred
+        found, deferred, in_blocks = [], self._adios2.Mode.Deferred, []
         for name, start, extent, block, _, into in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
@@ -261,6 +261,7 @@ class AdiosReadEngine:
                 into[...] = 0
             if block is not None:
                 variable.SetBlockSelection(block)
+                in_blocks.append(variable)
             elif extent:
                 variable.SetSelection((start, extent))
             if values.size:
@@ -272,6 +273,9 @@ class AdiosReadEngine:
                     self._engine.PerformGets()
             found.append(values)
         self._engine.PerformGets()
+        for variable in in_blocks:
+            # ADIOS2 (2.12.1) ends the process when the next step has fewer blocks than the selected one's number.
+            variable.SetBlockSelection(0)
         return found
 
     def _room(self, name: str, start: Shape, extent: Shape, kind: str, block: int | None) -> Array:

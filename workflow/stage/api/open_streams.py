@@ -56,14 +56,13 @@ def open_reader(
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream. Collective over the ranks.
 
-    `name` may be left out where the stage reads one stream; that one is also opened under any other name which is no
-    misspelling of its own. The other arguments apply to a `path` only: its engine follows from the suffix (.bp: BP5,
-    .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the engine's, as ADIOS2 documents them;
-    `open_timeout_s` and `step_timeout_s` are how long to wait for the writer and for each step, in seconds: by default
-    120 and 600 for a stream, 0 for a file. So a file must exist, and one that its writer never closed raises
-    StreamFailed after its last complete step. `iterations`: each iteration of a group-based openPMD file is a step,
-    `/data/10/meshes/E/x` the variable `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5
-    that is always so.
+    `name` is that of a port or of a stream; it may be left out where the stage reads one stream. The other arguments
+    apply to a `path` only: its engine follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine`
+    names it; `parameters` are the engine's, as ADIOS2 documents them; `open_timeout_s` and `step_timeout_s` are how
+    long to wait for the writer and for each step, in seconds: by default 120 and 600 for a stream, 0 for a file. So a
+    file must exist, and one that its writer never closed raises StreamFailed after its last complete step. `iterations`: each iteration of a
+    group-based openPMD file is a step, `/data/10/meshes/E/x` the variable `/data/meshes/E/x` of the step whose attribute
+    `/data/snapshot` is 10; of HDF5 that is always so.
 
     `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
     `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one,
@@ -211,10 +210,10 @@ def open_writer(
 ) -> Writer:
     """Open the stream at port `name` for writing; or, with `path`, any file or stream. Collective over the ranks.
 
-    `name` may be left out where the stage writes one stream; that one is also opened under any other name which is no
-    misspelling of its own. The other arguments apply to a `path` only: its engine follows from the suffix (.bp: BP5,
-    .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the engine's, as ADIOS2 documents them. In a
-    run a stream with live readers waits here until they have opened it.
+    `name` is that of a port or of a stream; it may be left out where the stage writes one stream. The other arguments
+    apply to a `path` only: its engine follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine`
+    names it; `parameters` are the engine's, as ADIOS2 documents them. In a run a stream with live readers waits here
+    until they have opened it.
 
     Raises StageError when there is no such port or ADIOS2 cannot open the stream.
     """

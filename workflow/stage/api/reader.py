@@ -119,6 +119,8 @@ class Reader:
             self._prepare_comparison()
             if self._end.variables or self._awaited:
                 self._check()
+            if self._end.traits.over_network:
+                self._note_lost_texts()
         elif self._awaited:
             self._check_awaited()
         return self._step
@@ -372,6 +374,18 @@ class Reader:
             # The attributes of one that is still to come, or of a constant one of openPMD, show that it is meant.
             known = self._engine.attributes()
             self._awaited = {name for name in missing if not any(each.startswith(f"{name}/") for each in known)}
+
+    def _note_lost_texts(self) -> None:
+        """Say which attributes SST may have lost. What `workflow.stage` writes does not get lost."""
+        found = self._engine.attributes()
+        texts = {name: value for name, value in found.items() if isinstance(value, np.ndarray) and not value.ndim}
+        empty = sorted(name for name, value in texts.items() if value.dtype.kind == "U" and not value.item())
+        if empty:
+            some = ", ".join(empty[:3]) + (f" and {len(empty) - 3} others" if len(empty) > 3 else "")
+            note(
+                f"attributes of {self.name} came as empty text: {some}; SST (ADIOS2 2.11 and 2.12) loses lists of "
+                "texts, which `via: bp5` keeps"
+            )
 
     def _check_awaited(self) -> None:
         """Check those that have come now."""
