@@ -141,6 +141,7 @@ def pages() -> dict[str, str]:
         "campaign.md": campaign_page(),
         "sites.md": sites_page(),
         "components.md": components_page(),
+        "data-types.md": data_types_page(),
         "engines.md": engines_page(),
         "commands.md": commands_page(),
         "json.md": json_page(),
@@ -263,6 +264,61 @@ def components_page() -> str:
                         f"- `{variable}`: {fact.type or 'any type'} ({shape}){unit} {_cell(fact.help)}".rstrip()
                     )
                 lines.append("")
+    return "\n".join(lines)
+
+
+DATA_RULES = """What becomes of data that many programs do not write, and of each type. All programs that use
+`workflow.stage` read by the same rules; what differs is declared in the `component.yaml` of each component. The tests
+send all these data through the components, by BP5, BP4, HDF5, SST and shared memory, on one rank and several, and
+compare the result with what ADIOS2 and h5py read by themselves.
+
+*kept*: what the component writes is the same. *used*: its values go into what the component writes. *left out*: the
+component does without it, and goes on. *refused*: the component ends, and its message has the name of the variable and
+the number of the step.
+"""
+COPIES = """Components that copy, from a stream or a file to another one, keep every variable as what it is: scalars and
+text, global arrays, arrays in local blocks with their order, those without elements too. Joined arrays, and values of
+single ranks, are copied as the global arrays as which ADIOS2 shows them. A file in HDF5 has no local blocks: a copy to
+one is refused, and so are they by SSC. Two things ADIOS2 itself (2.12.1) cannot read from BP4: an array of one
+dimension without elements in its first step, which is refused, and a step without variables, at which the reader dies.
+"""
+
+
+def data_types_page() -> str:
+    """What becomes of unusual data and of each type."""
+    from workflow.spec.component_files import known_components, load_component
+    from workflow.spec.models.component import UnusualData
+    from workflow.stage import data_kinds
+
+    lines = ["# Data and types", MADE, DATA_RULES, "## Unusual data: the same for every program", ""]
+    lines.append("| data | what a reader gets |\n|---|---|")
+    lines += [f"| {kind.what} | {kind.rule} |" for kind in data_kinds.DATA_KINDS if kind.rule]
+    own = [kind for kind in data_kinds.DATA_KINDS if not kind.rule]
+    lines += ["", "## Unusual data: by component", ""]
+    lines += [f"- *{kind.name.replace('_', ' ')}*: {kind.what}" for kind in own]
+    lines += ["", f"| component | {' | '.join(kind.name.replace('_', ' ') for kind in own)} |"]
+    lines.append("|---" * (len(own) + 1) + "|")
+
+    def row(name: str, takes: UnusualData) -> str:
+        return f"| {name} | {' | '.join(getattr(takes, kind.name) for kind in own)} |"
+
+    for name in known_components():
+        component = load_component(name)
+        formats = component.file_formats.formats if component.file_formats else {}
+        ports = [port.takes for port in (*component.reads.values(), *component.writes.values()) if port.takes]
+        lines += [row(name, takes) for takes in ports]
+        lines += [row(f"{name}, {key}", each.takes) for key, each in formats.items() if each.takes]
+    lines += ["", COPIES, "## Types", ""]
+    for title, rules in (
+        ("Variables of ADIOS2", data_kinds.ADIOS2_TYPES),
+        ("Datasets of HDF5 files", data_kinds.HDF5_TYPES),
+        ("What programs write, by NumPy's name", data_kinds.WRITTEN_TYPES),
+        ("Attributes", data_kinds.ATTRIBUTE_TYPES),
+    ):
+        if rules:
+            lines += [f"### {title}", "", "| type | read and copied as | |\n|---|---|---|"]
+            lines += [f"| {each.name} | {each.becomes or '*refused*'} | {_cell(each.why)} |" for each in rules]
+            lines.append("")
     return "\n".join(lines)
 
 

@@ -49,6 +49,8 @@ class EngineTraits(NamedTuple):
     """It is recorded which rank wrote which part."""
     holds_local_blocks: bool = True
     """It has arrays in local blocks, without a global shape."""
+    keeps_form: bool = True
+    """A variable has one type and number of dimensions in all steps."""
     leaves_profiles: bool = False
     """Its readers leave a file of times in /tmp: `formats/reader_profile`."""
 
@@ -84,7 +86,9 @@ ENGINES: dict[str, EngineTraits] = {
             compresses=True, by_openpmd=True, calibrated=True,
         ),
         # MPI counts the bytes of a message by an int.
-        EngineTraits("SSC", in_memory=True, shares_launch=True, rank_limit=2**31, calibrated=True, holds_local_blocks=False),
+        EngineTraits(
+            "SSC", in_memory=True, shares_launch=True, rank_limit=2**31, holds_local_blocks=False, calibrated=True,
+        ),
         # `workflow.stage`'s own: memory that both ends share.
         EngineTraits(
             "SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True,
@@ -99,7 +103,7 @@ ENGINES: dict[str, EngineTraits] = {
         ),
         EngineTraits(
             "HDF5", suffixes=(".h5", ".hdf5"), instead_of_bp=".h5", records_blocks=False, holds_local_blocks=False,
-            optional=True, library="h5py",
+            keeps_form=False, optional=True, library="h5py",
         ),
         EngineTraits("file", has_steps=False, records_blocks=False, library="none"),
         # Only read, by path: one file of an older version of ADIOS2, and the engine that finds out which BP a file is.

@@ -103,6 +103,14 @@ def three_figures(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+_CONTROL = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
+
+
+def visible(text: str) -> str:
+    """The text in one line: control characters as they are written in a program, a new line as a backslash and an n."""
+    return text.translate(_CONTROL)
+
+
 def one_line(text: str) -> str:
     """The text in one line, without control characters and half characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

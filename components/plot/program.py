@@ -95,9 +95,9 @@ class Coordinates:
 def read_step(
     step: stage.Step, panels: list[Panel], args: SimpleNamespace, names: Names, coordinates: Coordinates
 ) -> list[Panel]:
-    """Add one step to the panels of the variables that it has, and return these."""
+    """Add one step to the panels of the variables of which it has elements, and return these."""
     coordinates.read(step)
-    here = [panel for panel in panels if panel.name in step]
+    here = [panel for panel in panels if panel.name in step and 0 not in step.shape(panel.name)]
     if not here:
         return []
     time = float(step.read(names.time_variable)) if names.time_variable else float(step.index)

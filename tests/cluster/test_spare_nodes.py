@@ -92,7 +92,7 @@ def own_cluster(start_cluster: Callable[[ClusterSettings], SlurmCluster]) -> Slu
 def test_a_stage_goes_on_at_a_spare_node_of_the_job(cell: Cell, own_cluster: SlurmCluster, tmp_path: Path) -> None:
     pipeline, run_dir, output = tmp_path / "p.yaml", tmp_path / "run", tmp_path / "job.out"
     text = stages_of(tmp_path, cell, "place: {nodes: 1}", STEP_S)
-    pipeline.write_text(f"wf: 1\nname: spare\nsite: test-slurm\ndeadlines: {{stop: 5 s}}\n{text}")
+    pipeline.write_text(f"wf: 1\nname: spare\nsite: test-slurm\ndeadlines: {{stop: 5 s, node: 10 s}}\n{text}")
     argv = [MPI_PYTHON, "-m", "workflow.cli", "run", str(pipeline), "--run-dir", str(run_dir)]
     job = own_cluster.start_job(argv, output, "--nodes=4", "--exclusive", "--no-kill", PYTHONPATH=str(ROOT))
     try:

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 PIPELINE = """
 wf: 1
 name: job
-deadlines: {start: 60 s, stop: 4 s}
+deadlines: {start: 60 s, stop: 4 s, node: 10 s}
 allocation: {walltime: 10 min}
 stages:
   sim: {component: gray_scott, with: {steps: 100000000, write_every: 20, size: [16]}}

@@ -118,10 +118,11 @@ def test_the_smallest_p_of_the_explanation() -> None:
 def test_a_study_can_run_and_decide(study: Path) -> None:
     planned, problems, _ = plan_campaign(study / "campaign.yaml", sets=SITES.get(study.name, []))
     assert planned.ready and not planned.refused
-    assert not [problem for problem in advise_campaign(planned) if problem.level != "note"]
-    assert [problem.message.partition(" (")[0] for problem in problems] == [
-        "the data that the stages write are removed after each repetition that succeeds"
-    ]
+    # Aggregation has no effect with PyPI's ADIOS2, as the page of that study says.
+    told = [problem for problem in advise_campaign(planned) if problem.level != "note"]
+    assert all(problem.key == "" and " run the same: " in problem.message for problem in told)
+    removed = "the data that the stages write are removed after each repetition that succeeds"
+    assert any(problem.message.startswith(removed) for problem in problems)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())

@@ -22,7 +22,7 @@ from tests.support.waiting import WITHIN_S, wait_until
 from workflow.formats.guard_ends import read_guard_ends
 from workflow.formats.guard_requests import GuardRequest, write_request
 from workflow.formats.node_folder import folders_here, make_here, remove_here
-from workflow.formats.run_variables import STAGE_VARIABLE
+from workflow.formats.run_variables import GUARDS_VARIABLE, STAGE_VARIABLE
 from workflow.formats.stage_file import STAGE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
@@ -538,3 +538,24 @@ def test_a_launcher_that_has_reached_no_node_leaves_nothing_behind(
     finally:
         guards.close()
     wait_until(lambda: not marked(run_dir), "the end of all that the launcher started")
+
+
+def test_a_guard_that_is_started_again_ends_the_one_before_it_and_not_its_launcher(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing comes through the pipe of the old one any more: it would take the supervisor for dead."""
+    monkeypatch.setenv(GUARDS_VARIABLE, str(run_dir))
+    argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), "10"]
+    # As a launcher has the program among its words.
+    launcher = subprocess.Popen(["/bin/sh", "-c", "read word", "sh", *argv], stdin=subprocess.PIPE)
+    first, elsewhere = Guarded(run_dir), Guarded(run_dir, "n3")
+    wait_until(lambda: first.reports() and elsewhere.reports(), "a word of both")
+    second = Guarded(run_dir)
+    try:
+        wait_until(lambda: first.process.poll() is not None, "the end of the first guard")
+        wait_until(second.reports, "a word of the second one")
+        assert [each.poll() for each in (second.process, elsewhere.process, launcher)] == [None] * 3
+    finally:
+        for each in (first, second, elsewhere):
+            each.close()
+        launcher.communicate()

@@ -357,9 +357,8 @@ def test_percentiles_over_the_steps_of_real_runs(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "one: figures.json is not JSON"),
-        ('{"fom": NaN}', "one: figures.json: no number: fom"),
-        ('{"from": 1}', "did you mean `from`?"),
+        ('{"fom": NaN, "m": 1}', "one: figures.json: no number: `fom`"),
+        ('{"from": 1, "text": "x"}', "one measured no `fom`; did you mean `from`?"),
         ("", "one wrote no figures.json"),
     ],
 )
@@ -391,7 +390,7 @@ def test_figures_that_the_program_measured(tmp_path: Path) -> None:
     assert not (run / "stages/one/work/data").exists(), "data of the run was removed"
     report = read_report(run)
     assert report.stages[0].figures["fom"] in (1.5, 2.5)
-    assert "one: figures.json: no number: text" in report.notes
+    assert "one: figures.json: no number: `text`" in report.notes
 
 
 def test_records_beside_the_file_are_named_when_it_begins_in_another_folder(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +34,7 @@ from workflow.campaign.execution.driver_lease import (
     bound_command,
     driver_lease,
     end_session,
+    remove_left_sockets,
     write_driver,
 )
 from workflow.campaign.execution.left_attempts import LeftAttempt, adopt
@@ -237,3 +240,25 @@ def test_a_trial_that_is_the_baseline_of_another_is_measured_once(tmp_path: Path
     keys = [each.key for each in campaign.ready]
     assert len(keys) == len(set(keys)) == 2 and len(campaign.repetitions) == len(set(campaign.repetitions)) == 4
     assert {each.baseline for each in campaign.ready} == {keys[0]}
+
+
+def test_sockets_that_killed_workers_have_left_are_removed_and_no_others(tmp_path: Path) -> None:
+    """A pilot that is ended kills managers that have such folders in $TMPDIR."""
+
+    def listener(name: str) -> socket.socket:
+        (tmp_path / name).mkdir()
+        made = socket.socket(socket.AF_UNIX)
+        made.bind(str(tmp_path / name / "listener-x"))
+        made.listen()
+        return made
+
+    with contextlib.chdir(tmp_path), listener("pymp-used"):
+        listener("pymp-left").close()
+        listener("other").close()
+        (tmp_path / "pymp-data").mkdir()
+        (tmp_path / "pymp-data/file").write_text("of a user")
+        old = tmp_path / "pymp-old"
+        listener("pymp-old").close()
+        os.utime(old, (1, 1))
+        remove_left_sockets(tmp_path, time.time() - 60)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "pymp-data", "pymp-old", "pymp-used"]

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.planner import SITE
 from workflow.api.campaigns import plan_campaign
-from workflow.campaign.campaign_advice import data_advice
+from workflow.api.plans import make_plan
+from workflow.campaign.campaign_advice import advise_campaign, data_advice
 from workflow.campaign.campaign_directory import to_schedule
+from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Repetition
+from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
+from workflow.campaign.planning.planned_trials import plan_campaign as plan_trials
 from workflow.campaign.results.campaign_tables import plan_table
+from workflow.campaign.results.comparisons import SAME_RUN
 from workflow.campaign.results.make_results import make_results
 from workflow.errors import Problem
 from workflow.formatting import size
@@ -215,3 +221,40 @@ def test_what_becomes_of_the_data_and_how_much_it_is(tmp_path: Path) -> None:
     for each_one in planned.repetitions:
         history.end(each_one, Attempt("succeeded", 1, "r", 1.0, 1.0, data_bytes=0))
     assert data_advice(planned, history, place, None) == [], "nothing is left to run"
+
+
+def test_trials_that_differ_in_what_this_adios2_cannot_do_are_named(tmp_path: Path) -> None:
+    """In the plan, before the first run, in the report, and their comparison has no verdict."""
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: p\nstages:\n  sim: {component: synthetic, ranks: 2, with: {bytes: 8, steps: 2}}\n"
+        "  sink: {component: 'null'}\nstreams: {field: {from: sim, to: sink, via: bp5}}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nrepetitions: 7\nwarmup: 0\n"
+        "matrix: {stages.sim.output.aggregation: [{ratio: 1}, {ratio: 2}], stages.sim.with.steps: [2, 3]}\n"
+        "comparisons: [{vary: stages.sim.output.aggregation}]\n"
+    )
+
+    def decided(parallel: bool) -> PlannedCampaign:
+        site = SITE.model_copy(update={"parallel_adios2": parallel})
+        return plan_trials(load_campaign(tmp_path / "campaign.yaml"), lambda loaded, _: make_plan(loaded, site))
+
+    able, unable = decided(parallel=True), decided(parallel=False)
+    assert not [each for each in advise_campaign(able) if each.level == "warning"]
+    (warning,) = [each for each in advise_campaign(unable) if each.level == "warning"]
+    assert (warning.line, warning.column) == (6, 54), "the second value"
+    both = "`aggregation={ratio: 1} steps=2` and `aggregation={ratio: 2} steps=2` run the same"
+    assert warning.message == f"{both}: stages.sim.output.aggregation has no effect with the ADIOS2 that is here"
+    noted = [each.message for each in advise_campaign(unable) if each.level == "note"]
+    said = "stream field: ADIOS2 without MPI: rank 0 writes for all; aggregation has no effect"
+    assert any(text.startswith(said) for text in noted) and not any(text.startswith(said) for text in plan_notes(able))
+    for planned, decisions in ((able, ["same", "same"]), (unable, ["undecided", "undecided"])):
+        schedule = to_schedule(planned, tmp_path, wf_version="1", host="h", cores=1, versions={}, checksums={})
+        history = History(contents={trial.key: trial.content for trial in planned.ready})
+        for repetition in planned.repetitions:
+            attempt = Attempt("succeeded", 1, "r", 1.0 + repetition.number, 1.0, figures={"run.wall_s": 1.0})
+            history.end(repetition, attempt)
+        results = make_results(planned.spec, schedule, history)
+        assert [each.decision for each in results.comparisons] == decisions
+        assert {each.reason for each in results.comparisons} == ({SAME_RUN} if planned is unable else {""})
+        assert any(note.startswith(said) for note in results.notes) == (planned is unable)

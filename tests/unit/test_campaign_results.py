@@ -19,18 +19,20 @@ from workflow.campaign.results.campaign_page import make_page, write_results
 from workflow.campaign.results.campaign_tables import (
     comparison_table,
     decision_text,
+    latex_tables,
     method_text,
     metric_table,
     table_columns,
     table_rows,
     write_table,
 )
-from workflow.campaign.results.comparisons import NOT_INTERLEAVED, UNLIKE, count_comparisons, keys_together
+from workflow.campaign.results.comparisons import NO_VALUES, NOT_INTERLEAVED, UNLIKE, count_comparisons, keys_together
 from workflow.campaign.results.make_results import make_results, make_status
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.samples import measured
-from workflow.campaign.verdicts import FEW_PAIRS
+from workflow.campaign.show_campaign import trial_names
+from workflow.campaign.verdicts import FEW_PAIRS, NO_RATIO
 from workflow.errors import WfError
 from workflow.report.build.met_expectations import figures_of
 from workflow.report.report_files import compute_report
@@ -53,6 +55,35 @@ def test_a_failed_repetition_is_in_no_figure() -> None:
     status = make_status(spec_of(), schedule_of(), history)
     assert (status.trials[0].succeeded, status.trials[0].failed, status.trials[0].reason) == (7, 1, "why (runs/r)")
     assert not status.complete
+
+
+def test_values_that_have_no_ratio_and_values_with_a_new_line_are_shown() -> None:
+    """The reason stands in the table; a trial is one row of it, of LaTeX and of the status."""
+    history = history_of()
+    for repetition, attempt in list(history.ended.items()):
+        times = {"run.wall_s": attempt.figures["run.wall_s"] - 15.0}
+        if repetition.key == "bp52":
+            times = {}
+        history.ended[repetition] = replace(attempt, figures=times)
+    schedule = schedule_of()
+    trials = [
+        each.model_copy(update={"parameters": {**each.parameters, "stages.s.ranks": "a\nb"}})
+        if each.key.endswith("1")
+        else each
+        for each in schedule.trials
+    ]
+    spec = spec_of(matrix={"streams.d.via": ["sst", "bp5"], "stages.s.ranks": ["a\nb", 2]})
+    results = make_results(spec, schedule.model_copy(update={"trials": trials}), history)
+    assert [each.reason for each in results.comparisons] == [NO_RATIO, NO_VALUES]
+    table = comparison_table(results)
+    assert [row[-1] for row in table.rows] == [f"undecided: {NO_RATIO}", f"undecided: {NO_VALUES}"]
+    assert table.rows[0][2] == r"a\nb"
+    rows = [
+        line for line in latex_tables(results, lambda unit, _: (1.0, unit)).splitlines() if "a" in line and "&" in line
+    ]
+    assert all(line.endswith(r" \\") for line in rows) and any(r"a\textbackslash{}nb" in line for line in rows)
+    names = trial_names(make_status(spec, schedule.model_copy(update={"trials": trials}), history))
+    assert names["sst1"] == r"via=sst ranks=a\nb"
 
 
 def test_a_repetition_that_lost_a_part_is_named(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from workflow.campaign.statistics import (
 )
 from workflow.campaign.verdicts import (
     INCLUDES_ONE,
+    NO_RATIO,
     OPPOSITE,
     MedianRatio,
     decide,
@@ -193,7 +194,7 @@ def test_outliers_are_marked() -> None:
         (MedianRatio(1.02, 0.98, 1.04), 0.6, "less", 1, ("same", "")),
         (MedianRatio(1.02, 0.9, 1.2), 0.001, "less", 1, ("undecided", "")),
         (MedianRatio(2.0, None, None), 0.001, "less", 1, ("undecided", "")),
-        (MedianRatio(None, None, None), 0.001, "less", 1, ("undecided", "")),
+        (MedianRatio(None, None, None), 0.001, "less", 1, ("undecided", NO_RATIO)),
     ],
 )
 def test_verdicts(ratio: MedianRatio, p: float, better: str, direction: int, verdict: tuple[str, str]) -> None:

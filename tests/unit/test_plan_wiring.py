@@ -261,3 +261,18 @@ def test_a_queue_that_a_file_does_not_have_is_mentioned(plan_of: Planner) -> Non
     assert line in plan_of(text % "", via="bp5").advice
     assert f"{line}, and none is dropped" in plan_of(text % ", when_full: discard", via="bp5").advice
     assert line not in plan_of(text % "").advice
+
+
+def test_two_readers_of_a_program_that_wf_cannot_tell_so(plan_of: Planner) -> None:
+    text = """
+stages:
+  a: {command: [./a, "${{ streams.out.path }}"], writes: {out: {io: x}}}
+  b: {command: [./b, "${{ streams.out.path }}"]}
+  c: {command: [./b, "${{ streams.out.path }}"]}
+streams:
+  out: {from: a, to: [b, c]}
+"""
+    said = "streams.out.to: 2 readers, and wf cannot tell a so, as its port has no `config:`"
+    assert [line for line in plan_of(text).advice if line.startswith(said)]
+    for other in (text.replace("{io: x}", "{io: x, config: adios2.xml}"), text.replace("[b, c]", "b")):
+        assert not [line for line in plan_of(other).advice if said in line]

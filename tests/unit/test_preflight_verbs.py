@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from tests.support.missing_here import SCRIPT, executable, fake_python, found
 from tests.support.planner import HEAD, Planner
-from workflow.api.runs import run_pipeline
+from workflow.api.runs import plan_run, run_pipeline
 from workflow.cli.main import wf
 from workflow.errors import SpecError
+from workflow.spec.load import load_pipeline
 
 HANDED = """  gen: {{command: [sh, -c, true], writes: {{x: {{}}}}}}
   use: {{command: {command}, reads: {{x: {{}}}}}}
@@ -205,3 +206,14 @@ def test_doctor_names_the_launcher_of_the_site(tmp_path: Path, monkeypatch: pyte
         "missing", "required by stages of several ranks; site local has `launcher: mpiexec`",
     )  # fmt: skip
     assert "`launcher: srun`" in launcher["hint"]
+
+
+def test_what_the_plan_notes_is_said_before_a_run(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: p\nstages:\n  sim: {component: synthetic, output: {async: guided}}\n"
+        "  sink: {component: 'null'}\nstreams: {field: {from: sim, to: sink}}\n"
+    )
+    planned = plan_run(load_pipeline(tmp_path / "pipeline.yaml"))
+    for said in (planned.check_here(), planned.check_before_job()):
+        (note,) = [each for each in said if "has no effect on stream field" in each.message]
+        assert (note.level, note.line, note.key) == ("note", 4, "stages.sim.output.async")

@@ -45,6 +45,7 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StreamOpened(T, "atoms", "saxs", "read"), "atoms: saxs has opened it for reading"),
     (seen.StreamProgress(T, "atoms", "md", "write", 12, 2000), "atoms: md has written 12 steps, 2.00 kB"),
     (seen.StreamTrouble(T, "atoms", "saxs", "timeout", "no step"), "atoms: trouble at saxs (timeout): no step"),
+    (seen.StreamHint(T, "atoms", "md", "it opened a.bp"), "atoms: md: it opened a.bp"),
     (seen.StageCut(T, "md"), "md: ends early, because the run is to be stopped"),
     (seen.StreamClosed(T, "atoms", "saxs", "read", 1, True), "atoms: saxs has read 1 step, and closed it"),
     (

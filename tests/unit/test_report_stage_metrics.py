@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from workflow.campaign.ledger import Attempt
+from workflow.campaign.results.make_results import trial_violations, why_unknown
+from workflow.campaign.show_campaign import violation_lines, violation_text
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
-from workflow.report.read.stage_metrics import read_metrics
+from workflow.plan.plan_model import ExpectationPlan
+from workflow.report.build.met_expectations import why_not_measured
+from workflow.report.read.stage_metrics import read_metrics, read_own_figures
 
 STEP = (
     '{"kind": "step", "t": 12.5, "stream": "atoms", "side": "read", "step": 0, "bytes": 800, '
@@ -94,3 +100,51 @@ def test_a_line_of_totals_that_is_half_written_is_left_out(tmp_path: Path) -> No
     assert (rest.count, rest.step, rest.bytes, rest.since, rest.t) == (8, 8, 6400, 12.5, 20.0)
     assert (rest.wait_s, rest.io_s, rest.compute_s) == (2.0, 1.0, 0.375)
     assert read_metrics(path).closed == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "one: figures.json is empty"),
+        (b"not json", "one: figures.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"[1]", 'one: figures.json is not of the form {"name": number}'),
+        (b'{"m": NaN, "other": 1}', "one: figures.json: no number: `m`"),
+        (b'{"m": "5"}', "one: figures.json: no number: `m`"),
+        (b'{"m": null}', "one: figures.json: no number: `m`"),
+        (b'{"m": 1e999}', "one: figures.json: no number: `m`"),
+        (b'{"n": 1}' + b" " * (1 << 20), "one: figures.json is larger than 1 MiB"),
+        (None, "one wrote no figures.json"),
+        (b'{"tmax": 1, "text": "x"}', "one measured no `m`; figures of one: tmax"),
+        (b'\xef\xbb\xbf{"m": 5}', ""),
+    ],
+)
+def test_why_a_figure_of_a_program_is_not_known(text: bytes | None, problem: str, tmp_path: Path) -> None:
+    """In the words that expectations of a run and metrics of a campaign share."""
+    if text is not None:
+        (tmp_path / "figures.json").write_bytes(text)
+    figures, wrong = read_own_figures(tmp_path)
+    if not problem:
+        assert (figures, wrong) == ({"m": 5.0}, "")
+        return
+    assert why_not_measured("stages.one.figures.m", figures, wrong) == problem
+    attempt = Attempt("succeeded", 1, "r", 1e9, 1.0, figures={f"stages.one.figures.{name}": 1.0 for name in figures})
+    attempt = replace(attempt, figure_problems={"one": wrong} if wrong else {})
+    assert why_unknown("stages.one.figures.m", [attempt]) == problem
+    assert why_unknown("run.wall_s", [attempt]) == ""
+    expected = ExpectationPlan(
+        figure="stages.one.figures.m",
+        expected="> 1",
+        comparator=">",
+        value=1,
+        unit="",
+        key="k",
+        source="p.yaml",
+        line=1,
+        column=1,
+    )
+    _, (violation,) = trial_violations([expected], [attempt])
+    assert (
+        violation_text(violation, 1)
+        == f"expected > 1, and 1 of 1 repetition did not meet it; not measured: {problem} (runs/r)"
+    )
+    assert violation_lines([expected], attempt) == [f"stages.one.figures.m: expected > 1, not measured: {problem}"]

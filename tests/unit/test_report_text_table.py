@@ -9,7 +9,9 @@ from workflow.report.show.text_table import (
     Heading,
     Table,
     column_widths,
+    make_table,
     narrowed,
+    text_column,
     total_width,
 )
 
@@ -20,6 +22,12 @@ HEAD = [
     Heading("data", "number", 1),
     Heading("state", "state", 2),
 ]
+
+
+def test_a_row_is_a_line_whatever_a_text_holds() -> None:
+    """A value with a new line, a bell, or half of a name with another one."""
+    table = make_table([text_column("value", lambda row: row)], ["a\nb", "\x07\t", "µ, 1\u00a0s"])
+    assert table.rows == [[r"a\nb"], [r"\x07\t"], ["µ, 1\u00a0s"]]
 
 
 @pytest.mark.parametrize(

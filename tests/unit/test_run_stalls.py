@@ -106,11 +106,11 @@ def test_a_failure_beside_a_silent_node_is_a_second_sign() -> None:
     assert run.state.cause == "node_lost"
 
 
-def limited(nodes: int, launcher: str, **deadlines: float) -> Plan:
+def limited(nodes: int, launcher: str, node: float | None = None) -> Plan:
     launch = LaunchPlan(launcher=launcher, executable=launcher)
-    plan = make_plan([make_stage("md", ["md"], launch=launch)], **deadlines)
-    none = plan.deadlines.model_copy(update={"node": deadlines.get("node")})
-    return plan.model_copy(update={"nodes": nodes, "deadlines": none})
+    plan = make_plan([make_stage("md", ["md"], launch=launch)])
+    deadlines = plan.deadlines.model_copy(update={"node": node})
+    return plan.model_copy(update={"nodes": nodes, "deadlines": deadlines})
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_values_keep_type_and_shape(path: Path, given: Any, kind: str, found: An
         assert f"{read(path)[0]['x']}" == str(found)  # formats like the value itself
 
 
-@pytest.mark.parametrize("value", [np.float16(1), ["a", "b"], None, {}, b"bytes", np.array([object()]), 2**70])
+@pytest.mark.parametrize("value", [["a", "b"], None, {}, b"bytes", np.array([object()]), 2**70])
 def test_types_that_cannot_be_streamed_are_refused_by_name(tmp_path: Path, value: Any) -> None:
     with stage.open_writer(path=tmp_path / "data.bp") as out, pytest.raises(TypeError, match=r"^x: "), out.step():
         out.write("x", value)
@@ -178,7 +178,7 @@ def test_attributes_keep_type_and_may_change(path: Path) -> None:
             assert found["none"].dtype == np.int32
 
 
-@pytest.mark.parametrize("value", [np.ones((2, 2)), None, {}, 1j])
+@pytest.mark.parametrize("value", [np.ones((2, 2)), None, {}])
 def test_impossible_attributes_are_refused_by_name(tmp_path: Path, value: Any) -> None:
     with stage.open_writer(path=tmp_path / "data.bp") as out, pytest.raises(TypeError, match="x/unit: "):
         out.attribute("unit", value, variable="x")

@@ -53,7 +53,7 @@ class PlannedRun(NamedTuple):
         if self.plan.most_parts > 1:
             text = "allocation.parts is not used: only a job that wf submits is followed by another"
             found.append(to_message("note", text, "to go on with a run that was stopped: wf resume"))
-        return [*refuse_missing(self.pipeline, self.plan, self.site), *found]
+        return [*refuse_missing(self.pipeline, self.plan, self.site), *found, *self.notes]
 
     def check_before_job(self) -> list[Problem]:
         """The warnings before its job is submitted.
@@ -67,7 +67,14 @@ class PlannedRun(NamedTuple):
             if not self.site.modules:
                 raise
             missing = [problem._replace(level="warning") for problem in error.problems]
-        return [*missing, *job_notes(self.plan, self.site)]
+        return [*missing, *job_notes(self.plan, self.site), *self.notes]
+
+    @property
+    def notes(self) -> list[Problem]:
+        """What `wf plan` notes on the plan."""
+        from workflow.plan.plan_notes import located
+
+        return located(self.plan.advice, self.pipeline.origins)
 
 
 def plan_run(loaded: Loaded, others: Sequence[int] = ()) -> PlannedRun:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.ledger import History, Repetition
-from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.planning.content_key import same_runs
+from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
 from workflow.campaign.results.comparisons import count_comparisons
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
-from workflow.errors import Problem, Severity, to_message
+from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.spec.validation_messages import problem_at
@@ -41,7 +43,31 @@ def expected_cost(planned: PlannedCampaign) -> CampaignCost:
 
 def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
     """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
-    return [*budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned)]
+    return [
+        *budget_problems(planned),
+        *repetition_advice(planned),
+        *empty_comparisons(planned),
+        *equal_trials(planned),
+        *to_notes(plan_notes(planned)),
+    ]
+
+
+def equal_trials(planned: PlannedCampaign) -> list[Problem]:
+    """Trials that differ only in a setting that has no effect here: each value once, with the first trial like it."""
+    trials = {each.key: each.trial for each in planned.ready}
+    names = short_names(list(dict.fromkeys(key for each in trials.values() for key in each.parameters)))
+    found: dict[tuple[str, int, int], Problem] = {}
+    for key, first in same_runs({each.key: each.content for each in planned.ready}).items():
+        if key == first:
+            continue
+        one, other = trials[first], trials[key]
+        keys = [name for name, value in other.parameters.items() if one.parameters.get(name) != value]
+        both = " and ".join(f"`{trial_text(trial.parameters, names)}`" for trial in (one, other))
+        text = f"{both} run the same: {', '.join(keys)} has no effect with the ADIOS2 that is here"
+        varied = next((each for each in other.settings if each.key in keys), None)
+        place = varied.value.place if varied is not None else other.place
+        found.setdefault(place, Problem(*place, "", text, "leave one of them out with `exclude`", "warning"))
+    return list(found.values())
 
 
 def budget_problems(planned: PlannedCampaign) -> list[Problem]:

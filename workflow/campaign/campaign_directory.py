@@ -20,7 +20,7 @@ from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.both_versions import gate_spec, is_gate
 from workflow.campaign.planning.content_key import key_versions
-from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, plan_notes
 from workflow.errors import Problem, RunError, to_message
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import ExpectationPlan
@@ -71,6 +71,7 @@ class Schedule(SchedulePart):
     sized_per_rank: list[str] = Field(
         [], description="`stages.NAME.ranks` of stages whose component has its sizes per rank"
     )
+    plan_notes: list[str] = Field([], description="what `wf plan` notes on the plans of the trials")
     trials: list[ScheduledTrial]
 
     @property
@@ -138,6 +139,7 @@ def to_schedule(
         file=os.path.relpath(planned.campaign.path, directory),
         options=planned.campaign.options,
         sized_per_rank=sorted({key for each in planned.ready for key in _sized_per_rank(each)}),
+        plan_notes=plan_notes(planned),
         trials=to_trials(planned),
     )
 

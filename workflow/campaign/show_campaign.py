@@ -29,7 +29,7 @@ from workflow.campaign.results.campaign_tables import (
     status_table,
     varied,
 )
-from workflow.campaign.results.make_results import violated_by
+from workflow.campaign.results.make_results import violated_by, why_unknown
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialViolation
 from workflow.campaign.results.results_summary import results_summary
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
@@ -290,9 +290,17 @@ def violation_lines(expected: Sequence[ExpectationPlan], attempt: Attempt) -> li
     """What a repetition that has just ended has not kept."""
     return [
         f"{each.figure}: expected {each.expected}, "
-        + ("not measured" if each.measured is None else f"measured {figure_text(each.measured, each.unit, each.limit)}")
+        + (
+            _not_measured(why_unknown(each.figure, [attempt]))
+            if each.measured is None
+            else f"measured {figure_text(each.measured, each.unit, each.limit)}"
+        )
         for each in violated_by(expected, attempt)
     ]
+
+
+def _not_measured(why: str) -> str:
+    return f"not measured: {why}" if why else "not measured"
 
 
 def violation_messages(status: CampaignStatus, names: Mapping[str, str]) -> list[Problem]:
@@ -306,7 +314,9 @@ def violation_messages(status: CampaignStatus, names: Mapping[str, str]) -> list
 
 def violation_text(each: TrialViolation, succeeded: int) -> str:
     """`expected > 1 GB/s, and 2 of 6 repetitions did not meet it; at worst 312 MB/s (runs/3f2a91c07b12-r03)`."""
-    worst = "not measured" if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
+    worst = (
+        _not_measured(each.why) if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
+    )
     count = f"{each.count} of {plural(succeeded, 'repetition')} did not meet it"
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
 

@@ -27,6 +27,7 @@ Decision = Literal["faster", "slower", "same", "undecided"]
 INCLUDES_ONE = "the interval of the ratio includes 1"
 OPPOSITE = "ranks and medians differ in opposite directions"
 FEW_PAIRS = "too few pairs are left"
+NO_RATIO = "no ratio: values are not all positive"
 RESAMPLES = 10_000
 
 
@@ -75,7 +76,8 @@ def decide_together(samples: Sequence[TwoSamples]) -> list[PairVerdict]:
             continue
         corrected_p = next(left)
         decision, reason = decide(ratio, corrected_p, each.threshold, each.better, result.direction)
-        if decision == "undecided" and each.pairs is not None and smallest_paired_p(len(each.pairs)) * tests > ALPHA:
+        few = each.pairs is not None and smallest_paired_p(len(each.pairs)) * tests > ALPHA
+        if decision == "undecided" and few and not (reason == NO_RATIO and each.pairs):
             reason = FEW_PAIRS
         test: Test = "ranks" if each.pairs is None else "pairs"
         found.append(PairVerdict(ratio, test, result.p, corrected_p, decision, reason))
@@ -90,7 +92,9 @@ def decide(ratio: MedianRatio, corrected_p: float, threshold: float, better: Bet
     the threshold, 1/(1 + threshold) … 1 + threshold. Everything else is undecided. `faster` means better, whatever is
     measured.
     """
-    if ratio.ratio is None or ratio.low is None or ratio.high is None:
+    if ratio.ratio is None:
+        return Decided("undecided", NO_RATIO)
+    if ratio.low is None or ratio.high is None:
         return Decided("undecided")
     upper, lower = 1 + threshold, 1 / (1 + threshold)
     if lower <= ratio.low and ratio.high <= upper:

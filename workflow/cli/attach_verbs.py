@@ -155,7 +155,7 @@ def _first(text: str) -> Any:
 def _read_values(texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The stage, and name → value. Raises UsageError, and SpecError for a value that is no YAML."""
     from workflow.spec.yaml_tree.node import plain
-    from workflow.spec.yaml_tree.parse import parse_yaml
+    from workflow.spec.yaml_tree.parse import parse_value
 
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
@@ -164,7 +164,7 @@ def _read_values(texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
         if match is None or not equals:
             raise click.UsageError(f"{text}: expected stages.STAGE.steer.NAME=VALUE; for example "
                                    "`stages.sim.steer.feed=0.04`")  # fmt: skip
-        found.setdefault(match[1], {})[match[2]] = plain(parse_yaml(value, f"wf set {key}"))
+        found.setdefault(match[1], {})[match[2]] = plain(parse_value(value, f"wf set {key}"))
     if len(found) > 1:
         raise click.UsageError(f"one stage at a time, not {' and '.join(found)}: each has steps of its own")
     return found.popitem()

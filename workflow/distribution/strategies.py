@@ -70,8 +70,8 @@ def distribute(
 ) -> tuple[tuple[Part, ...], ...]:
     """The parts of every reader rank, for each reader in the order of the blocks. Empty blocks are left out.
 
-    `shape`: of the global array; None for a local array, whose blocks are never cut or left out. Where blocks overlap or leave
-    holes, so that whole blocks would duplicate or lose elements, the result is that of `hyperslab`.
+    `shape`: of the global array; None for a local array, whose blocks are never cut or left out. Where blocks overlap
+    or leave holes, so that whole blocks would duplicate or lose elements, the result is that of `hyperslab`.
     Raises ValueError for an unknown strategy.
     """
     name, _, inner = strategy.partition(":")

@@ -52,6 +52,16 @@ class Index:
     offset: int = HEADER
 
 
+def header_of(path: Path) -> bytes | None:
+    """The header of an index; None when there is no whole one, or it is another file."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER)
+    except OSError:
+        return None
+    return header if len(header) == HEADER and header[VERSION] in ACTIVE else None
+
+
 def read_index(path: Path, known: Index | None = None) -> Index | None:
     """The index of a BP file, continuing from what was `known`. None when there is none yet, or it is another file."""
     known = known or Index()

@@ -92,7 +92,14 @@ def _on_programs(
                 f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself; "
                 "`path:` of its port names one that is fixed"
             )
-        if port.dialect is None and stream.traits.has_steps:
+        if port.dialect is None and port is joined.writer and stream.traits.queued and len(joined.readers) > 1:
+            count = len(joined.readers)
+            notes.advise(
+                f"streams.{stream.name}.to: {count} readers, and wf cannot tell {port.stage} so, as its port has no "
+                f"`config:`: if RendezvousReaderCount is not {count} in the program itself, it begins when the first "
+                "one has come, and the others lack steps or wait"
+            )
+        elif port.dialect is None and stream.traits.has_steps:
             notes.advise(
                 f"stage {port.stage}: no config file for stream {stream.name}, so engine {stream.engine} "
                 "and its parameters are up to the program: `config: adios2.xml` writes one"

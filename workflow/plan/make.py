@@ -42,6 +42,7 @@ from workflow.plan.topology.implicit_stages import (
 from workflow.plan.topology.ports import JoinedStream, join_streams, stage_kinds, stage_ports, streams_by_stage
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
+from workflow.spec.placeholder_syntax import scalar_text
 
 if TYPE_CHECKING:
     from workflow.site.site_model import Site
@@ -113,7 +114,8 @@ def make_plan(
             ends[stage_name].append(end)
 
     # Programs: what is started, with which files
-    values = pipeline_values(str(pipeline.path.parent), python, spec.params, joined, paths)
+    params = {name: loaded.param_texts.get(name) or scalar_text(each.value) for name, each in spec.params.items()}
+    values = pipeline_values(str(pipeline.path.parent), python, params, joined, paths)
     keep_freed = kept_by_default(declared.values(), site)
     streams_at = streams_by_stage(joined.values())
     started_again = {name for rule in restarts.values() for name in rule.stages}

@@ -413,7 +413,7 @@ class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "closes_circle",
+        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "closes_circle", "no_effect",
     )  # fmt: skip
 
     name: str
@@ -439,6 +439,9 @@ class StreamPlan(PlanPart):
     spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
     attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
     closes_circle: bool = Field(False, description="whether it leads back to a stage whose streams its writer reads")
+    no_effect: list[str] = Field(
+        [], description="engine parameters of its writer that change nothing with the ADIOS2 that is here"
+    )
 
     @property
     def transport_word(self) -> str:

@@ -203,6 +203,7 @@ class StagePart(ReportPart):
     overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
     observed: Literal["metrics", "evidence"] = "metrics"
     figures: dict[str, float] = Field({}, description="figures that the program measured itself, from its figures.json")
+    figures_problem: str = Field("", description="what is wrong with its figures.json; empty: nothing, or it has none")
     notes: list[str] = Field([], description="what the program says of its run, by `stage.note`; the last five")
     last_lines: list[str] = Field([], description="last lines of stderr of a stage that did not succeed")
 

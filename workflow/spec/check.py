@@ -107,6 +107,7 @@ class Checked:
     engines: dict[str, Engine] = field(default_factory=dict)
     members: dict[str, EnsembleMember] = field(default_factory=dict)
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
+    param_texts: dict[str, str] = field(default_factory=dict)
     origins: Origins = field(default_factory=lambda: Origins(Node({}, SourcePosition(""))))
     problems: list[Problem] = field(default_factory=list)
 
@@ -122,7 +123,8 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     root, checked = filled.root, Checked(filled.root, origins=Origins(filled.root))
     _expand(checked, library)
     root = checked.root
-    checked.spec, problems = validated(PipelineSpec, root)
+    checked.param_texts = filled.texts
+    checked.spec, problems = validated(PipelineSpec, _with_texts(root))
     of_expansions, checked.problems = checked.problems, problems
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
@@ -153,6 +155,36 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     checked.problems = checked.origins.as_written(checked.problems)
     return checked
+
+
+def _with_texts(root: Node) -> Node:
+    """The tree with the words of commands and the variables of programs as they were written: a program gets texts."""
+    found = programs(root).keys()
+    has_command = {*found, *((*path, "checkpoint") for path in found)}
+
+    def changed(node: Node, path: KeyPath) -> Node:
+        if not isinstance(node.value, dict):
+            return node
+        inside = ("command", "env") if path in has_command else ()
+        return node._replace(
+            value={
+                key: _as_texts(child) if key in inside else changed(child, (*path, key))
+                for key, child in node.value.items()
+            }
+        )
+
+    parts = root.mapping().items()
+    return root._replace(
+        value={key: changed(part, (key,)) if key in ("stages", "streams") else part for key, part in parts}
+    )
+
+
+def _as_texts(node: Node) -> Node:
+    if isinstance(node.value, list):
+        return node._replace(value=[_as_texts(each) for each in node.value])
+    if isinstance(node.value, dict):
+        return node._replace(value={key: _as_texts(child) for key, child in node.value.items()})
+    return node._replace(value=node.text) if node.text else node
 
 
 def _has_ensembles(root: Node) -> bool:

@@ -41,7 +41,7 @@ _ALIKE = ("via", "coupling", "queue", "transport", "interface", "step_size", "ke
 @dataclass(frozen=True)
 class EnsembleMember:
     """One member of an ensemble. `renamed`: stream in its texts → the member's own; `after`: the stages in whose place
-    it starts; `stands_in_for`: the one that must have failed for that."""
+    it starts; `stands_in_for`: the one that must have failed for that; `written`: value → how it stands in the file."""
 
     ensemble: str
     index: int
@@ -49,11 +49,17 @@ class EnsembleMember:
     renamed: Mapping[str, str]
     after: tuple[str, ...] = ()
     stands_in_for: str = ""
+    written: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def placeholders(self) -> dict[str, Scalar]:
         """Placeholder → value."""
         return {"member.index": self.index, **{f"member.{name}": value for name, value in self.values.items()}}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Placeholder → its value as it was written, where that is known and no text."""
+        return {f"member.{name}": text for name, text in self.written.items()}
 
 
 class _Neighbour(NamedTuple):
@@ -384,6 +390,17 @@ def made_node(value: Any, asked: Node) -> Node:
     return relabelled(parse_yaml(json.dumps(value), asked.place.source), asked.layer, asked.place)
 
 
+def _written_values(root: Node) -> dict[tuple[str, type, Any], str]:
+    """(name, type, value) of the values of members that are no texts → how they are written."""
+    found = {}
+    for stage in section(root, "stages").values():
+        for path, node in walk(stage.child("members") or stage._replace(value=None)):
+            names = [part for part in path if isinstance(part, str)]
+            if names and node.text:
+                found[names[-1], type(node.value), node.value] = node.text
+    return found
+
+
 class _Expansion:
     """Writes the stages and streams of the members into the tree."""
 
@@ -402,6 +419,7 @@ class _Expansion:
         self._values, self._ports_of = values, ports_of
         self._ensembles, self._redraws = ensembles, redraws
         self._new: dict[str, dict[str, Node]] = {"stages": {}, "streams": {}}
+        self._written = _written_values(root)
 
     def run(self) -> None:
         for name, node in self._root.mapping()["stages"].mapping().items():
@@ -469,11 +487,14 @@ class _Expansion:
             for place in self._places(name, index):
                 if place.redraw:
                     values, after = self._ensembles[name].drawn(index, place.redraw), (before,)
-                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before)
+                written = {
+                    key: text for key, value in values.items() if (text := self._written.get((key, type(value), value)))
+                }
+                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before, written)
                 stage, own = place.name(name), plain_node
                 self._expanded.members[stage] = member
                 if has_placeholders:
-                    own = self._filled(own, ("stages", name), member.placeholders, place.number)
+                    own = self._filled(own, ("stages", name), member, place.number)
                 self._add("stages", stage, self._beside(own, index), ("stages", name, "members"), place.member(name))
                 before = stage
 
@@ -492,20 +513,21 @@ class _Expansion:
                 found[name] = group_name(name, place.index)
         return found
 
-    def _filled(self, node: Node, at: KeyPath, values: Mapping[str, Scalar], index: int) -> Node:
+    def _filled(self, node: Node, at: KeyPath, member: EnsembleMember, index: int) -> Node:
         """The node with the placeholders of a member. What is wrong is said of the first member."""
         if isinstance(node.value, dict):
             return node._replace(
-                value={key: self._filled(child, (*at, key), values, index) for key, child in node.value.items()}
+                value={key: self._filled(child, (*at, key), member, index) for key, child in node.value.items()}
             )
         if isinstance(node.value, list):
             return node._replace(
-                value=[self._filled(child, (*at, place), values, index) for place, child in enumerate(node.value)]
+                value=[self._filled(child, (*at, place), member, index) for place, child in enumerate(node.value)]
             )
         if not isinstance(node.value, str) or "${{" not in node.value:
             return node
+        values = member.placeholders
         try:
-            filled = with_values(node, values)
+            filled = with_values(node, values, member.texts)
         except PlaceholderError:  # said where all other placeholders are filled
             return node
         unknown = [name for name in names_in(str(filled.value)) if name.startswith("member.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, ov
 from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.user_paths import is_file
 from workflow.spec.validation_messages import problem_at
-from workflow.spec.yaml_tree.node import Node, plain
+from workflow.spec.yaml_tree.node import Node, as_written
 
 if TYPE_CHECKING:
     from workflow.formats.steering_files import ValueChange
@@ -61,6 +60,8 @@ class Loaded:
     """Stage → stream in its texts → the stream that is meant, where a stage that selects steps is between."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
+    param_texts: Mapping[str, str] = field(default_factory=dict)
+    """Parameter → its value as it was written, where that is no text."""
     python: str = ""
     """The Python that executes components, absolute; empty: that of wf."""
     changes: Mapping[str, Sequence[ValueChange]] = field(default_factory=dict)
@@ -129,6 +130,7 @@ def load_pipeline(
         members=checked.members,
         renamed=checked.renamed,
         warnings=tuple(_distinct(warnings)),
+        param_texts=checked.param_texts,
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )
 
@@ -142,7 +144,7 @@ def _campaign_given(root: Node) -> Problem | None:
 
 
 def _text(setting: Setting) -> str:
-    return f"{setting.key}={json.dumps(plain(setting.value), ensure_ascii=False, default=str)}"
+    return f"{setting.key}={as_written(setting.value)}"
 
 
 def _options(

@@ -21,7 +21,7 @@ from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
-from workflow.spec.yaml_tree.parse import parse_yaml, read_yaml
+from workflow.spec.yaml_tree.parse import parse_value, read_yaml
 
 SECTIONS = ("stages", "streams")
 # What makes an entry of a profile a whole new stage or stream rather than a change of an existing one.
@@ -181,7 +181,7 @@ def read_set(text: str, example: str = _EXAMPLE) -> Setting | Problem:
     try:
         # Nothing after the `=` is an empty string; null is written `null`. In one line `>` begins no text of several.
         is_text = not value_text or value_text[0] in ">|"
-        value = Node(value_text, place) if is_text else parse_yaml(value_text, place.source)
+        value = Node(value_text, place) if is_text else parse_value(value_text, place.source)
     except SpecError as error:
         message = f"the value is not valid YAML: {error.problems[0].message}"
         return Problem(place.source, 0, 0, "", message, error.problems[0].hint)

@@ -32,6 +32,8 @@ class Filled:
     problems: list[Problem] = field(default_factory=list)
     unfilled: set[str] = field(default_factory=set)
     """Keys whose parameter does not exist or has no value: other messages on them would only repeat that."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Parameter → its value as it was written, where that is no text."""
 
 
 def fill_parameters(root: Node) -> Filled:
@@ -40,6 +42,8 @@ def fill_parameters(root: Node) -> Filled:
     A value that is exactly one placeholder takes the parameter's type; within a text it becomes text.
     """
     filled = Filled(root, list(_value_problems(root)))
+    values = {name: _value(declared) for name, declared in _section(root).items()}
+    filled.texts = {name: value.text for name, value in values.items() if value is not None and value.text}
     parts = root.mapping().items()
     whole = {key: part if key in _NOT_FILLED else _filled(part, (key,), filled) for key, part in parts}
     filled.root = root._replace(value=whole)
@@ -138,25 +142,31 @@ def _filled(node: Node, path: KeyPath, filled: Filled) -> Node:
         filled.unfilled.add(key_text(path))
         if declared is None:
             filled.problems.append(problem_at(filled.root, path, *_unknown(name.removeprefix(_BEGIN), filled.root)))
-    return node if len(values) < len(names) else with_values(node, values)
+    texts = {_BEGIN + name: text for name, text in filled.texts.items()}
+    return node if len(values) < len(names) else with_values(node, values, texts)
 
 
-def with_values(node: Node, values: Mapping[str, Scalar]) -> Node:
+def with_values(node: Node, values: Mapping[str, Scalar], texts: Mapping[str, str]) -> Node:
     """A text with the placeholders of these names as their values; exactly one placeholder takes the type of its value.
 
-    The same node where it has none of them. Raises PlaceholderError.
+    `texts`: name → its value as it was written, where that is known and no text. The same node where it has none of
+    these placeholders. Raises PlaceholderError.
     """
     parts = [part for part in parse(node.value) if part]
     names = list(dict.fromkeys(part.name for part in parts if isinstance(part, Placeholder) and part.name in values))
     if not names:
         return node
     if len(parts) == 1:
-        return node._replace(value=values[names[0]], parameters=(*node.parameters, *names))
-    texts = [
-        parse(scalar_text(values[part.name])) if isinstance(part, Placeholder) and part.name in values else [part]
+        return node._replace(
+            value=values[names[0]], parameters=(*node.parameters, *names), text=texts.get(names[0], "")
+        )
+    pieces = [
+        parse(texts.get(part.name) or scalar_text(values[part.name]))
+        if isinstance(part, Placeholder) and part.name in values
+        else [part]
         for part in parts
     ]
-    filled = joined(each for text in texts for each in text)
+    filled = joined(each for piece in pieces for each in piece)
     return node._replace(value=filled, parameters=(*node.parameters, *names))
 
 

@@ -47,7 +47,8 @@ from workflow.stage.variables import Array, Info
 
 __all__ = [
     "Array", "BoundExceeded", "ContractError", "Info", "Members", "Piece", "RanksDiffer", "Reader", "Reservoir",
-    "RunStopped", "Shape", "StageError", "State", "Step", "StepCopy", "StepRemoved", "StreamFailed", "StreamTimeout", "UnevenSteps",
-    "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined", "note", "once",
-    "open_members", "open_reader", "open_writer", "open_writers", "rank", "size", "steer", "steered", "stop_requested",
+    "RunStopped", "Shape", "StageError", "State", "Step", "StepCopy", "StepRemoved", "StreamFailed", "StreamTimeout",
+    "UnevenSteps", "Window", "Writer", "block", "block_of", "communicator", "follow", "grid", "in_step", "is_joined",
+    "note", "once", "open_members", "open_reader", "open_writer", "open_writers", "rank", "size", "steer", "steered",
+    "stop_requested",
 ]  # fmt: skip

@@ -28,7 +28,8 @@ NUMPY_TYPES = {
     "float": "float32", "double": "float64", "float complex": "complex64", "double complex": "complex128",
     "string": "string",
 }  # fmt: skip
-# SST (2.12.1) delivers lists of strings as one empty string: they are sent as JSON text, and this attribute lists them.
+# SST (2.12.1) delivers lists of strings as one empty string, and no complex numbers: they are sent as JSON text, and
+# this attribute lists them.
 STRING_LISTS = "string_lists"
 # The variable with the samples of compressed variables (`compression`); programs do not see it.
 SAMPLES = "wf.samples"
@@ -37,6 +38,9 @@ _TYPE_OF_LETTER = {"U": "string"} | {
     for letter in np.typecodes["AllInteger"] + np.typecodes["Float"] + np.typecodes["Complex"]
     if np.dtype(letter).name in NUMPY_TYPES.values()
 }
+# NumPy's letters of types that ADIOS2, or its Python, does not have, and what they become: truth values, half and long
+# double precision.
+CONVERTED = {"?": "uint8", "e": "float32", "g": "float64", "G": "complex128"}
 # A cache line. NumPy's own arrays begin at any multiple of 16 bytes, and the kernel, which copies a file's data or
 # another process's, took a fifth longer for those (16 MB, AMD EPYC, Linux 6.18).
 ALIGNED = 64
@@ -46,7 +50,7 @@ _LARGE = 1 << 20
 class Info(NamedTuple):
     """Type and global shape of a variable in one step: NumPy's name of the type (or `string`); () for a scalar.
 
-    `local`: it is an array in local blocks, which has no global shape: `shape` is (), and `step.share` reads its blocks.
+    `local`: it is an array in local blocks, without a global shape: `shape` is (), and `step.share` reads its blocks.
     """
 
     type: str
@@ -117,12 +121,13 @@ class BlockTable(NamedTuple):
 def to_array(name: str, value: Any) -> tuple[Array, str]:
     """`value` as a native, C-contiguous array of a type that ADIOS2 has; and NumPy's name of that type, or `string`.
 
-    Copies only what has another layout, or is read-only; booleans become uint8. Raises TypeError, with the name of the
-    variable, for types that cannot be streamed.
+    Copies only what has another layout, or is read-only; `CONVERTED` types become others. Raises TypeError, with the
+    name of the variable, for types that cannot be streamed.
     """
     array = np.asarray(value)
-    if array.dtype == np.bool_:
-        array = array.astype(np.uint8)
+    if array.dtype.char in CONVERTED:
+        with np.errstate(over="ignore"):
+            array = array.astype(CONVERTED[array.dtype.char])
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     # By the type's letter, because NumPy builds the name anew at each access.
@@ -324,3 +329,20 @@ def _text(value: Any) -> str:
 
 def _number(value: Any) -> float:
     return float(np.ravel(value)[0])
+
+
+# Complex attributes, for which JSON has no form.
+
+
+def complex_to_pairs(value: Array) -> dict[str, Any]:
+    """{type: [real, imaginary]}, or a list of such pairs."""
+    pairs = [[number.real, number.imag] for number in np.ravel(value).tolist()]
+    return {value.dtype.name: pairs if value.ndim else pairs[0]}
+
+
+def pairs_to_complex(found: Mapping[str, Any]) -> Array:
+    """What it was."""
+    ((kind, pairs),) = found.items()
+    parts = np.array(pairs, np.float64).reshape(-1, 2) if pairs else np.empty((0, 2))
+    values = (parts[:, 0] + 1j * parts[:, 1]).astype(kind)
+    return values if pairs == [] or isinstance(pairs[0], list) else values.reshape(())

@@ -71,6 +71,11 @@ def disconnect(cable: str) -> None:
     subprocess.run(["ip", "link", "delete", cable], capture_output=True, check=False)
 
 
+def set_link(cable: str, *, up: bool) -> None:
+    """Let nothing through a cable any more, or let it through again; what is connected to it is not told."""
+    _ip("link", "set", cable, "up" if up else "down")
+
+
 def cables(bridge: str) -> list[str]:
     """The machine's ends of the cables that are there now."""
     return sorted(path.name for path in Path("/sys/class/net").glob(f"{bridge}-*"))

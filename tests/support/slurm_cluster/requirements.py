@@ -18,6 +18,9 @@ PACKAGES = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "mpirun.openmpi": "openmpi-bin",
+    "bindfs": "bindfs",
+    "fsfreeze": "util-linux",
+    "mkfs.ext4": "e2fsprogs",
 }
 # Linux capabilities by number (include/uapi/linux/capability.h): namespaces and mounts, network interfaces.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}

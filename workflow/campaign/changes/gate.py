@@ -16,7 +16,7 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[JUnitCase]:
     """A case for each metric of each trial, and for what only one side has; `fault` fails the gate.
 
     A metric has regressed when it is significantly worse, and by more than its tolerance. A metric without a value in
-    the new campaign that has one in the base fails always: a gate must not pass because nothing was measured.
+    the new campaign fails always: a gate must not pass because nothing was measured.
     `strict`: what is undecided fails, too, unless its whole interval is within the tolerance or better; and a trial or
     metric that the new campaign's file leaves out.
     """
@@ -28,7 +28,7 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[JUnitCase]:
         metric = facts[change.metric]
         text = change_text(change, metric)
         undecided = change.decision == "undecided"
-        missing = change.base.count > 0 and change.new.count + change.new.undefined == 0
+        missing = change.new.count + change.new.undefined == 0
         cases.append(
             JUnitCase(
                 f"{trial_text(change.parameters, names)}: {change.metric}",

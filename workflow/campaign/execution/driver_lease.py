@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -197,7 +198,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
-    process = subprocess.Popen(command, start_new_session=True)
+    process, begin = subprocess.Popen(command, start_new_session=True), time.time()
     code: int | None = None
     while code is None:
         time.sleep(_BOUND_PAUSE_S)
@@ -209,7 +210,23 @@ def main(arguments: list[str]) -> int:
             code = max(ended, 1) if ended else 0
     # Also when the command has ended by itself: a killed manager leaves its workers.
     end_session(process)
+    remove_left_sockets(Path(tempfile.gettempdir()), begin)
     return code
+
+
+def remove_left_sockets(folder: Path, since: float) -> None:
+    """Remove the folders that killed processes of Python's multiprocessing have left there since then (Unix s).
+
+    Those of this user that hold nothing but sockets on which nobody listens.
+    """
+    with contextlib.suppress(OSError):
+        listening = {line.rpartition(" ")[2] for line in Path("/proc/net/unix").read_text().splitlines()}
+        for left in folder.glob("pymp-*"):
+            with contextlib.suppress(OSError):
+                status, found = left.stat(), [*left.iterdir()]
+                is_ours = status.st_uid == os.getuid() and status.st_mtime >= since - 1
+                if is_ours and found and all(each.is_socket() and str(each) not in listening for each in found):
+                    shutil.rmtree(left)
 
 
 def end_session(process: subprocess.Popen[bytes], stop_s: float = STOP_S, killed_s: float = KILLED_S) -> None:

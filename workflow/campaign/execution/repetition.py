@@ -26,7 +26,6 @@ from workflow.provenance.collect import host_context, to_provenance
 from workflow.provenance.provenance_model import HostContext, Provenance, StartContext
 from workflow.report.build.met_expectations import figures_of
 from workflow.report.read.run_states import keep_expectations
-from workflow.report.read.stage_metrics import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.proof.placement_probe import LOOKING_NODES
@@ -100,15 +99,9 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         place=start.place,
         host=report.run.host,
         figures=figures_of(report),
-        figure_problems=_figure_problems(start.run_dir, report),
+        figure_problems={each.name: each.figures_problem for each in report.stages if each.figures_problem},
         data_bytes=data_bytes(start.run_dir),
     )
-
-
-def _figure_problems(run_dir: Path, report: Report) -> dict[str, str]:
-    """Stage → what is wrong with the figures that its program measured."""
-    read = {each.name: read_own_figures(run_dir / "stages" / each.name / "work")[1] for each in report.stages}
-    return {stage: problem for stage, problem in read.items() if problem}
 
 
 def _reason(report: Report) -> str:

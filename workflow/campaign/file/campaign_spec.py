@@ -25,7 +25,7 @@ SITE = "site."
 """Begins the keys of a campaign that are keys of the site file."""
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
-Label = Annotated[str, Field(min_length=1, max_length=30, pattern=r"^[^.=\s][^.=]*$")]
+Label = Annotated[str, Field(min_length=1, max_length=30, pattern=r"^[^.=\s][^.=\x00-\x1f]*$")]
 _SETTINGS = "keys of the pipeline, as for `--set`, or `site.KEY`, with their values"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
-from workflow.formatting import plural
+from workflow.formatting import plural, visible
 from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
@@ -103,7 +103,8 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 def trial_text(parameters: Mapping[str, Any], names: Mapping[str, str], *, is_baseline: bool = False) -> str:
     """`via=sst ranks=2`: a trial in one line."""
-    text = " ".join(f"{names[key]}={value_text(value)}" for key, value in parameters.items()) or "the only trial"
+    words = (f"{names[key]}={visible(value_text(value))}" for key, value in parameters.items())
+    text = " ".join(words) or "the only trial"
     return f"{text} without I/O" if is_baseline else text
 
 
@@ -132,7 +133,7 @@ def value_in_words(name: str, value: object) -> str:
         return "×".join(map(value_text, value))
     if isinstance(value, dict) and value:
         return ", ".join(in_words(str(key), each) for key, each in value.items())
-    return value_text(value)
+    return visible(value_text(value))
 
 
 def _combinations(spec: CampaignSpec, root: Node) -> Iterator[Point]:
@@ -150,7 +151,7 @@ def _combinations(spec: CampaignSpec, root: Node) -> Iterator[Point]:
 def _values_at(root: Node, path: KeyPath) -> list[Node]:
     """The values of a key, each with its own place; a mistake in the key itself has the place of the key."""
     node = _at(root, path)
-    return [Node(each.value, each.place, node.key, each.layer, each.size, each.depth) for each in node.value]
+    return [each._replace(key=node.key) for each in node.value]
 
 
 def _point_at(root: Node, path: KeyPath) -> Point:

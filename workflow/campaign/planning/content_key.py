@@ -83,6 +83,32 @@ def content_key(content: TrialContent) -> str:
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
 
 
+def same_runs(contents: Mapping[str, TrialContent]) -> dict[str, str]:
+    """Key of a trial → the first key of those that run the same: their plans differ only in settings that have no
+    effect with the ADIOS2 that is here. Only of trials that have such settings."""
+    first: dict[str, str] = {}
+    found = {}
+    for key, content in contents.items():
+        plan = dict(content.plan)
+        streams = plan.get("streams", ())
+        idle = {stream["name"]: stream["no_effect"] for stream in streams if stream.get("no_effect")}
+        if not idle:
+            continue
+        plan["streams"] = [{**stream, "no_effect": []} for stream in streams]
+        plan["stages"] = [
+            {**stage, "ends": [_effective(end, idle.get(end["stream"], [])) for end in stage["ends"]]}
+            for stage in plan["stages"]
+        ]
+        whole = [plan, content.files, content.versions, content.pythons]
+        found[key] = first.setdefault(json.dumps(whole, sort_keys=True), key)
+    return found
+
+
+def _effective(end: Mapping[str, Any], idle: Sequence[str]) -> dict[str, Any]:
+    kept = {name: value for name, value in end["parameters"].items() if name not in idle}
+    return {**end, "parameters": kept if end["side"] == "write" else end["parameters"]}
+
+
 def key_versions() -> dict[str, str]:
     """Of Python and what stages import. That of wf is in the plan; an update of the kernel changes no key."""
     return {name: version for name, version in versions().items() if name in ("python", "mpi", *PACKAGES)}

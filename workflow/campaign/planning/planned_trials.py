@@ -6,6 +6,7 @@ import contextlib
 import gc
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from workflow.campaign.file.trials import Trial, make_trials, settings_of, short
 from workflow.campaign.ledger import Repetition, TrialContent
 from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
 from workflow.errors import Problem, SpecError
+from workflow.formatting import plural
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
 from workflow.report_figures import FigureName, to_figure_name
@@ -29,6 +31,8 @@ from workflow.spec.yaml_tree.node import KeyPath, Node
 
 # As in hints: `--set KEY=VALUE`.
 _SET = re.compile(r"--set ([\w.-]+)=([^`\s]*)")
+# Of the notes on the plans of trials, which may differ in numbers only.
+MOST_NOTES = 6
 Decide = Callable[[Loaded, Sequence[Setting]], Plan]
 """A loaded pipeline and what a trial lays over its site → the plan."""
 
@@ -130,6 +134,15 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     measured = {each.key for each in ready}
     others = [each for key, each in baselines.items() if key not in measured]
     return PlannedCampaign(campaign, (*ready, *others), tuple(refused))
+
+
+def plan_notes(planned: PlannedCampaign) -> list[str]:
+    """What `wf plan` says of the trials, each once, with the number of trials of which it is said."""
+    counts = Counter(text for each in planned.ready for text in each.plan.advice)
+    total = len(planned.ready)
+    texts = [text if count == total else f"{text} ({count} of {total} trials)" for text, count in counts.items()]
+    more = len(texts) - MOST_NOTES
+    return [*texts[:MOST_NOTES], *([f"{plural(more, 'more note')} on the plans of trials"] if more > 0 else [])]
 
 
 def make_schedule(keys: Sequence[str], repetitions: int, warmup: int, order: RunOrder) -> list[Repetition]:

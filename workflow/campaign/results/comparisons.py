@@ -16,6 +16,7 @@ from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History, Repetition
+from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.results.results_model import ComparisonResult, MetricFacts, TrialResult
 from workflow.campaign.results.samples import of_attempts, trial_result
 from workflow.campaign.statistics import Test, choose_test
@@ -30,6 +31,9 @@ MOST_BETWEEN = 2
 LARGEST_SHARE = 0.25
 """Of the blocks, that may be apart: a few repetitions were interrupted, or failed and ran again later."""
 UNLIKE = "a file and a stream"
+NO_VALUES = "not measured of both"
+UNDEFINED = "not defined in each repetition"
+SAME_RUN = "both run the same"
 # Of a file, how fast steps are written, into memory perhaps; of a stream, how fast they are written and taken.
 _RATES = ("throughput", "transfer_rate")
 Measurements = Mapping[int, Sequence[Attempt]]
@@ -58,20 +62,27 @@ class _Comparison:
     mine: TrialResult
     other: TrialResult
     is_interleaved: bool | None
+    is_same_run: bool = False
+    """Whether the two trials differ only in what has no effect."""
 
     @property
     def why_not(self) -> str:
         """Why there is no verdict, whatever was measured; empty where there may be one."""
         if not is_comparable(self.metric.of, self.pair.trial, self.pair.reference):
             return UNLIKE
+        if self.is_same_run:
+            return SAME_RUN
+        if not (self.mine.values and self.other.values):
+            return NO_VALUES
+        if not (self.mine.is_whole and self.other.is_whole):
+            return UNDEFINED
         return NOT_INTERLEAVED if self.is_interleaved is False else ""
 
     def samples(self, test: Test) -> TwoSamples:
         """What is tested."""
-        is_testable = not self.why_not and self.mine.is_whole and self.other.is_whole
         pairs = self.mine.pairs_with(self.other) if test == "pairs" else None
         return TwoSamples(
-            self.mine.values, self.other.values, is_testable, self.metric.threshold, self.metric.better, pairs
+            self.mine.values, self.other.values, not self.why_not, self.metric.threshold, self.metric.better, pairs
         )
 
     def result(self, verdict: PairVerdict) -> ComparisonResult:
@@ -108,6 +119,7 @@ def _comparisons(
     spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
 ) -> Iterator[_Comparison]:
     """Of a trial that was measured more than once, each uses what was measured beside the other trial."""
+    same_as = same_runs(history.contents)
     for request in spec.comparisons:
         pairs = make_pairs(spec, request, trials)
         beside = [compared_measurements(pair.trial.key, pair.reference.key, spec, history) for pair in pairs]
@@ -120,7 +132,14 @@ def _comparisons(
                 continue
             for pair, its, (one, other) in zip(pairs, beside, sides, strict=True):
                 mine, theirs = trial_result(pair.trial, metric, one), trial_result(pair.reference, metric, other)
-                yield _Comparison(metric, pair, mine, theirs, its.is_interleaved)
+                is_same = _run_the_same(pair.trial.key, pair.reference.key, same_as, history)
+                yield _Comparison(metric, pair, mine, theirs, its.is_interleaved, is_same)
+
+
+def _run_the_same(one: str, other: str, same_as: Mapping[str, str], history: History) -> bool:
+    """Whether two trials differ in settings without effect only. Two versions of one plan are another matter."""
+    is_same = one in same_as and same_as[one] == same_as.get(other)
+    return is_same and history.contents[one].plan != history.contents[other].plan
 
 
 def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[ScheduledTrial]) -> list[Pair]:

@@ -26,11 +26,10 @@ from workflow.campaign.results.samples import Measured, all_repetitions, by_tria
 from workflow.campaign.statistics import FEWEST
 from workflow.formatting import plural
 from workflow.plan.plan_model import ExpectationPlan
-from workflow.report.build.met_expectations import judge, violations
+from workflow.report.build.met_expectations import judge, violations, why_not_measured
 from workflow.report.report_model import ExpectationPart
 from workflow.report_figures import OWN, to_figure_name
 from workflow.run.records.run_directory import RUNS
-from workflow.spec.suggest import did_you_mean, listing
 
 
 def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignResults:
@@ -70,6 +69,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
             *condition_notes(repetitions),
             *interleaving_notes(comparisons, spec),
             *_again_notes(shown, history),
+            *schedule.plan_notes,
             *_notes(spec, status.trials, results, history, repetitions),
         ],
     )
@@ -209,7 +209,7 @@ def _notes(
         notes += _undefined_notes(metric, [each for each in results if each.metric == metric])
         without = sum(result.metric == metric and not result.values for result in results)
         if without and not missing:
-            why = why_unknown(spec.metrics[metric].of, repetitions)
+            why = why_unknown(spec.metrics[metric].of, [each.attempt for each in repetitions])
             notes.append(f"{metric} is not known of {plural(without, 'trial')}{why and f': {why}'}")
     if history.unreadable:
         notes.append(f"{plural(history.unreadable, 'line')} of the ledger cannot be read")
@@ -258,19 +258,15 @@ def condition_notes(repetitions: Iterable[Measured]) -> list[str]:
     return notes
 
 
-def why_unknown(name: str, repetitions: Sequence[Measured]) -> str:
-    """What is wrong with the `figures.json` of the repetitions without this figure; empty for other figures."""
-    figure = to_figure_name(name)
-    if figure is None or not figure.is_own:
+def why_unknown(name: str, attempts: Sequence[Attempt]) -> str:
+    """Why a figure of a program's own is not known of the attempts without it; empty for other figures."""
+    figure, without = to_figure_name(name), [each for each in attempts if name not in each.figures]
+    if figure is None or not figure.is_own or not without:
         return ""
-    stage, without = figure.name, [each.attempt for each in repetitions if name not in each.figures]
-    if problem := next(filter(None, (each.figure_problems.get(stage) for each in without)), ""):
-        return f"{stage}: {problem}"
-    begin = f"stages.{stage}.{OWN}"
+    begin = f"stages.{figure.name}.{OWN}"
     known = {each.removeprefix(begin) for attempt in without for each in attempt.figures if each.startswith(begin)}
-    if not known:
-        return f"{stage} wrote no figures.json"
-    return did_you_mean(figure.field.removeprefix(OWN), known) or f"figures of {stage}: {listing(known)}"
+    problems = (each.figure_problems.get(figure.name) for each in without)
+    return why_not_measured(name, known, next(filter(None, problems), ""))
 
 
 def violated_by(expected: Sequence[ExpectationPlan], attempt: Attempt) -> list[ExpectationPart]:
@@ -292,6 +288,7 @@ def trial_violations(
                 TrialViolation(
                     key=part.key, place=part.place, figure=part.figure, expected=part.expected, unit=part.unit,
                     count=len(its), limit=part.limit, worst=part.measured, run=worst.run,
+                    why="" if part.measured is not None else why_unknown(part.figure, [worst]),
                 )
             )  # fmt: skip
     return len({attempt.run for attempt, _ in missed}), found

@@ -139,6 +139,7 @@ class TrialViolation(ResultsPart):
     worst: float | None = Field(
         description="the measured value that is farthest from the limit; None: nothing was measured"
     )
+    why: str = Field("", description="why it was not measured, where the program of a stage was to measure it")
     run: str = Field(description="run directory of that repetition, below `runs/`")
 
 

@@ -12,7 +12,7 @@ from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.openpmd import series_name
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
-from workflow.spec.models.pipeline import PipelineParameter, Scalar, Secret
+from workflow.spec.models.pipeline import Scalar, Secret
 from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.placeholder_syntax import (
     PlaceholderError,
@@ -39,14 +39,15 @@ def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
 def pipeline_values(
     pipeline_dir: str,
     python: str,
-    params: Mapping[str, PipelineParameter],
+    params: Mapping[str, str],
     streams: Mapping[str, JoinedStream],
     paths: Mapping[str, str],
 ) -> dict[str, str]:
-    """Placeholder → plan string for those that have the same value in every stage. `paths`: of the streams."""
+    """Placeholder → plan string for those that have the same value in every stage. `params`: parameter → its value
+    as a text; `paths`: of the streams."""
     values = {"run.dir": RUN_DIR, "pipeline.dir": literal(pipeline_dir), "wf.python": literal(python)}
     # For templates: those in the pipeline file are filled in before its values are checked.
-    values |= {f"params.{name}": joined(parse(scalar_text(each.value))) for name, each in params.items()}
+    values |= {f"params.{name}": joined(parse(text)) for name, text in params.items()}
     for name, stream in streams.items():
         values[f"streams.{name}.path"] = paths[name]
         values[f"streams.{name}.engine"] = stream.engine.engine
@@ -60,8 +61,10 @@ def stage_values(stage: DeclaredStage, ends: Iterable[EndPlan], of_pipeline: Map
         "stage.ranks": str(stage.spec.ranks),
         "stage.dir": work_dir(stage.name),
     }
-    of_member = {} if stage.member is None else stage.member.placeholders
-    values |= {name: joined(parse(scalar_text(value))) for name, value in of_member.items()}
+    if stage.member is not None:
+        texts = stage.member.texts
+        of_member = stage.member.placeholders.items()
+        values |= {name: joined(parse(texts.get(name) or scalar_text(value))) for name, value in of_member}
     values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
     values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
     known = ChainMap(values, dict(of_pipeline))

@@ -39,8 +39,9 @@ from workflow.spec.references import has_spool, spool_limit, spool_name, spool_p
 from workflow.sst_transports import TRANSPORTS
 
 # A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where all its readers
-# are started again from a spool, nothing is lost when it gives them up. Longer than NODE_LOST_S, and than a program of
-# MPI over TCP computes without taking a message: the limit is for all connections that are made after the opening.
+# are started again from a spool, nothing is lost when it gives them up. As long as a node is silent by default before
+# it is lost, and longer than a program of MPI over TCP computes without taking a message: the limit is for all
+# connections that are made after the opening.
 SILENCE_LIMIT_S = 60.0
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
@@ -202,6 +203,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         spool_where=spool_place(stream.spec) if spooled else "shared",
         attachable=spooled and stream.spec.attachable,
         closes_circle=stream.spec.closes_circle,
+        no_effect=list(estimates.no_effect),
     )
 
 

@@ -25,6 +25,7 @@ class StreamEstimates(NamedTuple):
     step_size: int | None = None
     queue_memory: int | None = None
     subfiles: int | None = None
+    no_effect: Sequence[str] = ()
 
 
 def estimate_streams(
@@ -54,7 +55,8 @@ def estimate_streams(
         whole = size if size is not None and size.whole else None
         memory = queue.bytes if queue is not None and whole is not None else None
         subfiles = _subfiles(writer, end, placement, site, notes)
-        found[name] = StreamEstimates(whole and whole.bytes, memory, subfiles)
+        idle = _without_effect(end) if subfiles is not None and _gathered(writer, end, site) else []
+        found[name] = StreamEstimates(whole and whole.bytes, memory, subfiles, idle)
     check_memory(queues, site, notes)
     return found
 
@@ -84,8 +86,13 @@ def _gathered(stage: DeclaredStage, end: EndPlan, site: Site) -> bool:
     return can_gather and stage.spec.ranks > 1 and stage.spec.uses_stage and site.parallel_adios2 is False
 
 
+def _without_effect(end: EndPlan) -> list[str]:
+    """Engine parameters that change nothing where one rank writes for all."""
+    return [name for name in ("NumAggregators", "NumSubFiles", "AggregationType") if name in end.parameters]
+
+
 def _advise_serial(end: EndPlan, notes: Notes) -> None:
-    if any(key in end.parameters for key in ("NumAggregators", "NumSubFiles", "AggregationType")):
+    if _without_effect(end):
         notes.advise(
             f"stream {end.stream}: ADIOS2 without MPI: rank 0 writes for all; aggregation has no effect; "
             f"{BUILD.format('MPI')}"

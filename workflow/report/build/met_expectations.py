@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from workflow.conditions import COMPARATORS
 from workflow.errors import EXIT_VIOLATED
@@ -16,7 +16,9 @@ from workflow.report.report_model import (
     StepTimes,
     StreamPart,
 )
-from workflow.report_figures import OWN, RUN, STAGE, STREAM
+from workflow.report_figures import OWN, RUN, STAGE, STREAM, to_figure_name
+from workflow.run.records.run_directory import OWN_FIGURES_FILE
+from workflow.spec.suggest import did_you_mean, listing
 
 
 def figures_of(report: Report) -> dict[str, float]:
@@ -129,6 +131,26 @@ def judge(
 def violations(judged: Sequence[ExpectationPart]) -> list[ExpectationPart]:
     """Those that were not kept."""
     return [each for each in judged if each.is_violated]
+
+
+def why_not_measured(figure: str, known: Collection[str], problem: str) -> str:
+    """Why a figure that the program of a stage was to measure is not known, and what was meant; empty for others.
+
+    Args:
+        figure: its whole name, `stages.one.figures.bandwidth`.
+        known: names of the figures that the stage has.
+        problem: what is wrong with its figures.json, or with some of them.
+    """
+    name = to_figure_name(figure)
+    if name is None or not name.is_own:
+        return ""
+    own = name.field.removeprefix(OWN)
+    if problem and (not known or f"`{own}`" in problem):
+        return f"{name.name}: {problem}"
+    if not known:
+        return f"{name.name} wrote no {OWN_FIGURES_FILE}"
+    hint = did_you_mean(own, known) or f"figures of {name.name}: {listing(known)}"
+    return f"{name.name} measured no `{own}`; {hint}"
 
 
 def _judged(each: ExpectationPlan, measured: float | None, over: bool) -> ExpectationPart:

@@ -53,6 +53,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         step_times=times_of_stage(metrics), compute_ranks=rank_spread(metrics.computing_ranks),
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
         observed=plan.observed, figures=records.own_figures.get(plan.name, {}),
+        figures_problem=records.figure_problems.get(plan.name, ""),
         notes=metrics.notes[-MOST_NOTES:], last_lines=last_lines, **spent,
     )  # fmt: skip
 

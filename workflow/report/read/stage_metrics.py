@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -260,20 +261,24 @@ def read_own_figures(work: Path) -> tuple[dict[str, float], str]:
     path = work / OWN_FIGURES_FILE
     try:
         with path.open("rb") as file:
-            text = file.read(_LIMIT_BYTES)
+            text = file.read(_LIMIT_BYTES + 1)
     except FileNotFoundError:
         return {}, ""
     except OSError as error:
         return {}, f"{OWN_FIGURES_FILE} cannot be read: {error.strerror}"
+    if len(text) > _LIMIT_BYTES:
+        return {}, f"{OWN_FIGURES_FILE} is larger than 1 MiB"
+    if not text.strip():
+        return {}, f"{OWN_FIGURES_FILE} is empty"
     try:
-        written = read_json(text, infinity=True)
-    except ValueError:
-        return {}, f"{OWN_FIGURES_FILE} is not JSON"
+        written = read_json(text.removeprefix(codecs.BOM_UTF8), infinity=True)
+    except ValueError as error:
+        return {}, f"{OWN_FIGURES_FILE} is not JSON: {error}"
     if not isinstance(written, dict):
         return {}, f'{OWN_FIGURES_FILE} is not of the form {{"name": number}}'
     figures = {name: float(value) for name, value in written.items() if _is_number(value)}
     others = [name for name in written if name not in figures]
-    return figures, f"{OWN_FIGURES_FILE}: no number: {', '.join(others[:5])}" if others else ""
+    return figures, f"{OWN_FIGURES_FILE}: no number: {', '.join(f'`{name}`' for name in others)}" if others else ""
 
 
 def _is_number(value: object) -> bool:

@@ -44,6 +44,7 @@ from workflow.run.state.events import (
     StopPlanned,
     StrangeReader,
     StreamClosed,
+    StreamHint,
     StreamOffered,
     StreamOpened,
     StreamOpening,
@@ -296,6 +297,8 @@ def _of_stream(event: Event) -> str:
             return f"{event.stream}: {event.stage} has opened it {_WAYS[event.side]}"
         case StreamProgress():
             return f"{event.stream}: {event.stage} has {_moved(event)}"
+        case StreamHint():
+            return f"{event.stream}: {event.stage}: {event.text}"
         case StreamTrouble():
             return f"{event.stream}: trouble at {event.stage} ({event.trouble}): {event.text}"
         case StreamClosed():

@@ -308,14 +308,11 @@ def _message(each: ExpectationPart, report: Report) -> Problem:
 
 def _why_unknown(each: ExpectationPart, report: Report) -> str:
     """What to look at where a figure is missing."""
-    section, _, rest = each.figure.partition(".")
-    stage = rest.partition(".")[0]
-    if section == "stages" and ".figures." in each.figure:
-        known = next((sorted(one.figures) for one in report.stages if one.name == stage), [])
-        if not known:
-            return f"{stage} wrote no figures.json"
-        return f"figures of {stage}: {', '.join(known)}"
-    return "the notes of `wf report` say what was not recorded"
+    from workflow.report.build.met_expectations import why_not_measured  # its models take long to load
+
+    stage = next((one for one in report.stages if each.figure.startswith(f"stages.{one.name}.")), None)
+    why = "" if stage is None else why_not_measured(each.figure, stage.figures, stage.figures_problem)
+    return why or "the notes of `wf report` say what was not recorded"
 
 
 # Of a large run the page has the first nodes; proof.json has all.

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from workflow.formatting import visible
+
 Row = TypeVar("Row")
 # Where a table is shown: report.html, `wf report`, `wf status`. Other tables are shown on the terminal only.
 View = Literal["page", "terminal", "status"]
@@ -91,10 +93,10 @@ class Table(NamedTuple):
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Iterable[Row], view: View = "terminal") -> Table:
-    """The table that these columns make of these rows in this view."""
+    """The table that these columns make of these rows in this view. A row is a line, whatever a text holds."""
     shown = [column for column in columns if view in column.views]
     head = [Heading(column.title, column.content, column.gives_way) for column in shown]
-    return Table(head, [[column.cell(row) for column in shown] for row in rows])
+    return Table(head, [[visible(column.cell(row)) for column in shown] for row in rows])
 
 
 def narrowed(table: Table, width: int) -> tuple[Table, list[str]]:

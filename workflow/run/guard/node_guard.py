@@ -339,13 +339,15 @@ class _RunOnNode:
 
 def _end_older_guards(run_dir: str) -> None:
     """End the guards of this run that another launcher has left here: nothing comes through their pipes any more."""
+    own = [f"SLURMD_NODENAME={name}".encode() for name in [os.environ.get("SLURMD_NODENAME")] if name]
     for pid in find_members(run_dir, by=GUARDS_VARIABLE):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             names = [word for word in variables if word.startswith(b"SLURMD_NODENAME=")]
-            own = [f"SLURMD_NODENAME={name}".encode() for name in [os.environ.get("SLURMD_NODENAME")] if name]
-            if names == own and os.fsencode(__file__) in words and os.fsencode(run_dir) in words:
+            # Not its launcher, which has this program among its words.
+            is_guard = words[1:5] == [b"-I", b"-S", os.fsencode(__file__), os.fsencode(run_dir)]
+            if is_guard and names == own:
                 os.kill(pid, signal.SIGKILL)
 
 

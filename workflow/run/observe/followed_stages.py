@@ -24,6 +24,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.rank_ends import EndPattern, find_ends
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.visible_steps import visibility
+from workflow.run.observe.engine_evidence import EngineEvidence
 from workflow.run.observe.metrics_follower import MetricsFollower
 from workflow.run.observe.sst_log import TransportFaultFollower
 from workflow.run.observe.stream_evidence import (
@@ -70,7 +71,7 @@ class FollowedStages:
         self, stage: str, folder: Path, now: float, before: Mapping[EndOfStream, tuple[int, int]] | None = None
     ) -> None:
         """Follow a stage that has started in this folder. `before`: steps and bytes of its earlier attempts."""
-        self._followers[stage] = Follower(self._plan.stage(stage), folder, self._visibility_s, before or {})
+        self._followers[stage] = Follower(self._plan.stage(stage), folder, self._visibility_s, before or {}, self._plan)
         if stage not in self._turns:
             self._turns.append(stage)
         self._read[stage] = now
@@ -129,8 +130,10 @@ class Follower:
     visibility_s: float = 0.0  # how long records may take to become visible here
     # Steps and bytes of earlier attempts, of ends whose records begin anew with each attempt.
     before: Mapping[EndOfStream, tuple[int, int]] = field(default_factory=dict)
+    run: Plan | None = None
     _polls: list[Poll] = field(default_factory=list)
     _closed: set[EndOfStream] = field(default_factory=set)
+    _engines: EngineEvidence | None = None
 
     @cached_property
     def _metrics(self) -> MetricsFollower:
@@ -169,6 +172,9 @@ class Follower:
             self._polls.append(self._faults.poll)
         if self._rank_ends.patterns:
             self._polls.append(self._rank_ends.poll)
+        if by_evidence and self.run is not None:
+            self._engines = EngineEvidence(self.plan, self.run, Tail(self.folder / "stderr.log"))
+            self._polls.append(self._engines.poll)
         for end in self.plan.ends:
             live, counted = visibility(self.plan, end)
             if end.side == "write" and end.traits.contact_suffix and not (counted and by_evidence):
@@ -189,7 +195,7 @@ class Follower:
         self._metrics.fresh = self._faults.fresh = True
         events = self.poll(now)
         if succeeded and self.plan.observed == "evidence":
-            events += self._missed.last(now)
+            events += [*self._missed.last(now), *([] if self._engines is None else self._engines.last(now))]
         for end in self.plan.ends if succeeded else []:
             if self._is_handed_over(end) and (end.stream, end.side) not in self._closed:
                 exists = Path(end.path).exists()

@@ -50,14 +50,16 @@ class MissedStreams:
         for end in self._unopened():
             if (found := _file_at(end)) is not None:
                 self._done.add(end.stream)
-                text = f"{self.plan.name} wrote the file {_shown(found)} and did not open the stream {end.stream}"
-                yield StreamTrouble(now, end.stream, self.plan.name, "misplaced", f"{text}: {_cause(self.plan, end)}")
+                text = f"{self.plan.name} wrote the file {shown_path(found)} and did not open the stream {end.stream}"
+                yield StreamTrouble(
+                    now, end.stream, self.plan.name, "misplaced", f"{text}: {config_cause(self.plan, end)}"
+                )
 
     def last(self, now: float) -> Iterator[Event]:
         """An event for each stream that a program without an error has left unopened, with no file in its place."""
         for end in self._unopened():
             self._done.add(end.stream)
-            text = f"nothing is at {_shown(Path(end.path))}; {_path_hint(end)}"
+            text = f"nothing is at {shown_path(Path(end.path))}; {_path_hint(end)}"
             yield StreamTrouble(now, end.stream, self.plan.name, "other", text + _declared_text(self.plan, end))
 
     def _unopened(self) -> list[EndPlan]:
@@ -67,7 +69,7 @@ class MissedStreams:
 
 def another_stream(plan: StagePlan, end: EndPlan, name: str, now: float) -> StreamTrouble:
     """The program waits for readers of a stream that has another name than they open."""
-    text = f"{plan.name} opened the stream {name}, which nobody reads, and not {_shown(Path(end.path))}"
+    text = f"{plan.name} opened the stream {name}, which nobody reads, and not {shown_path(Path(end.path))}"
     return StreamTrouble(now, end.stream, plan.name, "misplaced", f"{text}; {_path_hint(end)}")
 
 
@@ -82,12 +84,12 @@ def _file_at(end: EndPlan) -> Path | None:
     return next((path for suffix in _SUFFIXES if (path := Path(end.path + suffix)).exists()), None)
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """`streams/field`: as it is called in the run directory."""
     return f"{path.parent.name}/{path.name}"
 
 
-def _cause(plan: StagePlan, end: EndPlan) -> str:
+def config_cause(plan: StagePlan, end: EndPlan) -> str:
     """Why an unchanged program opens a file: it has no configuration, or not the one of its IO."""
     if end.config is None:
         return f"its `writes:` names no `config:`, so the program itself must select the engine {end.engine}"

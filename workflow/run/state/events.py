@@ -249,6 +249,16 @@ class StreamTrouble(Event):
 
 
 @dataclass(frozen=True)
+class StreamHint(Event):
+    """What a stage does otherwise than planned with a stream that it writes. It fails nothing, and may be why the
+    readers wait or lack steps."""
+
+    stream: str
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True)
 class StageCut(Event):
     """A program that uses `workflow.stage` ends before its work is done, because the run is to be stopped."""
 

@@ -42,6 +42,7 @@ from workflow.run.state.events import (
     StopPlanned,
     StrangeReader,
     StreamClosed,
+    StreamHint,
     StreamOffered,
     StreamOpened,
     StreamOpening,
@@ -288,6 +289,8 @@ class _Draft:
                 self._change_end((stream, stage, side), opened=t, waiting=None)
             case StreamWaiting(stream=stream, stage=stage, side=side, steps=steps, waits=waits):
                 self._wait((stream, stage, side), t, steps, waits)
+            case StreamHint(stream=stream, stage=stage, text=text):
+                self._change_end((stream, stage, "write"), hint=text)
             case StreamTrouble(stream=stream, stage=stage, trouble=trouble, text=text):
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):

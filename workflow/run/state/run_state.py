@@ -78,6 +78,7 @@ class EndState:
     not_awaited: bool = False  # of a reading end: its writer was started again without it, and does not wait for it
     trouble: Trouble | None = None
     trouble_text: str = ""
+    hint: str = ""  # of a writing end: what may be why others wait for it, or lack steps
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
     plane_why: str = ""
 

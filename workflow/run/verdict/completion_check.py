@@ -48,7 +48,11 @@ def through_reader(state: RunState, name: str) -> str:
 
 
 def _trouble(state: RunState, name: str) -> str:
-    texts = [end.trouble_text for end in state.ends_of(name) if end.trouble_text]
+    ends = state.ends_of(name)
+    texts = [end.trouble_text for end in ends if end.trouble_text]
+    if not texts:  # a reader that its writer did not wait for
+        writers = [(end, state.writer(end.stream)) for end in ends if end.side == "read"]
+        texts = [writer.hint for end, writer in writers if writer.hint and end.steps < writer.steps]
     return f": {texts[0]}" if texts else ""
 
 
@@ -57,13 +61,13 @@ def _problem(state: RunState, end: EndState) -> str | None:
         return ""
     if not end.counted:
         missing = end.closed is not None and not end.complete
-        return f"left no {state.plan.stream(end.stream).path}" if missing else ""
+        return f"left no {state.plan.stream(end.stream).path}{_hint(end)}" if missing else ""
     if end.closed is None and state.is_log_missing(end):
         return ""
     if end.closed is None:
         if end.live and end.opened is None:
             log = not end.reported and state.plan.stream(end.stream).traits.counted_by == "log"
-            evidence = f": {end.trouble_text}" if end.trouble_text else ""
+            evidence = f": {end.trouble_text}" if end.trouble_text else _hint(end)
             how = " through workflow.stage" if end.reported and not state.plan.stage(end.stage).component else ""
             return f"never opened {end.stream}{how}" + (evidence or ", according to SST's log in its stderr" * log)
         verb = "writing" if end.side == "write" else "reading"
@@ -101,8 +105,13 @@ def _miscount(state: RunState, end: EndState) -> str | None:
         return "" if ended else None
     if end.steps < writer.steps:
         # A reader that saw the end of the stream has all steps; this one left before.
-        return f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+        few = f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+        return few + _hint(writer)
     return "" if ended else None
+
+
+def _hint(end: EndState) -> str:
+    return f": {end.hint}" if end.hint else ""
 
 
 def _steps(count: int) -> str:

@@ -167,11 +167,13 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
     if end.side == "read":
         writer = state.writer(end.stream)
         if writer.offered is None and writer.opened is None and writer.live:
-            return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}", rank=0)
+            hint = f" ({writer.hint})" if writer.hint else ""
+            return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}{hint}", rank=0)
         return None
     late = [reader.stage for reader in _expected(state, end.stream) if reader.opened is None]
     if is_in_open(state, end) and late:
-        return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}", rank=0)
+        hint = f" ({end.hint})" if end.hint else ""
+        return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}{hint}", rank=0)
     return None
 
 

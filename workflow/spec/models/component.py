@@ -38,6 +38,23 @@ class PortVariable(Variable):
     help: str = ""
 
 
+Treatment = Literal["kept", "used", "left out", "refused"]
+
+
+class UnusualData(Spec):
+    """What a program does with data that many programs do not write.
+
+    kept: what it writes is the same; used: its values go into what it writes; left out: it does without, and goes on;
+    refused: it ends, with the name of the variable and the step in its message. All other data are the same for every
+    program that reads by `workflow.stage`: docs/reference/data-types.md.
+    """
+
+    local_blocks: Treatment = Field("refused", description="an array in local blocks, without a global shape")
+    new_shape: Treatment = Field("refused", description="an array whose lengths differ from step to step")
+    new_dimensions: Treatment = Field("refused", description="an array whose number of dimensions changes")
+    absent: Treatment = Field("refused", description="a variable that comes late, is not in each step, or in one only")
+
+
 class StepCount(Spec):
     """How many steps a component writes when it is not stopped, by its parameters: `first + of // every`."""
 
@@ -61,6 +78,9 @@ class Port(Spec):
         False, description="the program goes on without a writer at this port that has failed and is ignored"
     )
     variables: dict[str, PortVariable] = Field({})
+    takes: UnusualData | None = Field(
+        None, description="of a port that reads a stream, or writes what is in a file: what it does with unusual data"
+    )
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"
     )
@@ -79,6 +99,7 @@ class FileFormat(Spec):
     accepts: list[str] = Field([], description="further suffixes with which it may be chosen")
     needs: list[str] = Field([], description="Python modules that only this format needs")
     appends: bool = Field(False, description="a stage that is started again can add to such a file")
+    takes: UnusualData | None = Field(None, description="what becomes of unusual data, if not as the port says")
     holds: Literal["particles", "fields", "grid"] | None = Field(
         None,
         description="particles: one species alone; fields: also arrays of 2 and 3 dimensions; grid: only the "

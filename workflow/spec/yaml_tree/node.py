@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ class Node(NamedTuple):
     `place` is the value's own place, or that of its key for a mapping or list that begins on the next line
     (users look for `stages.md` at its key, not at the first key inside it). `layer` names the overlay of the value;
     it is empty for the file itself. `parameters` names those of the pipeline that the value was made of: `params.n`.
+    `text` is how a number, true or false was written, for where a text is meant: `1.10`, `007`.
     """
 
     value: Any
@@ -32,6 +34,7 @@ class Node(NamedTuple):
     size: int = 1
     depth: int = 1
     parameters: tuple[str, ...] = ()
+    text: str = ""
 
     @property
     def from_parameters(self) -> str:
@@ -65,6 +68,15 @@ def plain(node: Node) -> Any:
     if isinstance(node.value, list):
         return [plain(child) for child in node.value]
     return node.value
+
+
+def as_written(node: Node) -> str:
+    """The value in one line of YAML, its numbers as they were written."""
+    if isinstance(node.value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {as_written(child)}" for key, child in node.value.items()) + "}"
+    if isinstance(node.value, list):
+        return "[" + ", ".join(as_written(child) for child in node.value) + "]"
+    return node.text or json.dumps(node.value, ensure_ascii=False, default=str)
 
 
 def nearest(root: Node, path: KeyPath) -> tuple[KeyPath, Node]:

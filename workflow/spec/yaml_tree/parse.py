@@ -147,6 +147,19 @@ def _parsed(text: bytes, source: str) -> Node:
     return parse_yaml(text, source)
 
 
+def parse_value(text: str, source: str) -> Node:
+    """`parse_yaml` of a value in one line, all of it. Raises SpecError also where YAML takes its end for a comment."""
+    value = parse_yaml(text, source)
+    ends = (yaml.ScalarEvent, yaml.SequenceEndEvent, yaml.MappingEndEvent)
+    events: Iterator[Any] = yaml.parse(text, Loader=_Parser)
+    marks = (each.end_mark for each in events if isinstance(each, ends))
+    read = max((mark.index for mark in marks if mark is not None), default=0)
+    if rest := text[read:].strip():
+        hint = "put the value into quotes: `KEY='\"" + text.replace('"', '\\"') + "\"'`"
+        raise _refusal(SourcePosition(source), f"`{rest}` would be a comment, and not a part of it", hint)
+    return value
+
+
 def _read(path: Path, source: str, begin: str) -> bytes:
     try:
         with path.open("rb") as file:
@@ -233,7 +246,8 @@ class _Composer:
         if event.anchor:
             self.anchors[event.anchor] = None  # an alias inside its own anchor would never end
         if isinstance(event, yaml.ScalarEvent):
-            node = Node(self.scalar(event, place), place)
+            value = self.scalar(event, place)
+            node = Node(value, place, text="" if value is None or isinstance(value, str) else event.value)
         elif isinstance(event, yaml.SequenceStartEvent):
             self.check_tag(event, "seq", place)
             node = self.collection(self.items(depth), place)
@@ -296,7 +310,7 @@ class _Composer:
                 raise _refusal(place, message, "keep one of them")
             block = isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style
             start = place if block else node.place
-            pairs[key] = Node(node.value, start, place, node.layer, node.size, node.depth)
+            pairs[key] = node._replace(place=start, key=place)
         return {**merged, **pairs}
 
     def merge_sources(self, node: Node) -> dict[str, Node]:

@@ -29,12 +29,21 @@ from workflow.stage.openpmd_iterations import WholeFile
 from workflow.stage.ranks import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
-from workflow.stage.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
+from workflow.stage.variables import (  # fmt: skip
+    NUMPY_TYPES,
+    STRING_LISTS,
+    Array,
+    BlockTable,
+    Info,
+    Selection,
+    fresh_array,
+    pairs_to_complex,
+)
 
 _SLICE_S = 1.0
 _LONGEST_PAUSE_S = 5e-3
 _SHORTEST_PAUSE_S = 5e-5  # about how long a sleep of length 0 takes
-# Filling fewer bytes with zeros takes less time than to ask which blocks there are; more come from the kernel, as zeros.
+# Filling fewer bytes with zeros takes less time than to ask which blocks there are; of more the kernel makes zeros.
 _LITTLE, _MUCH = 1 << 22, 1 << 25
 
 
@@ -213,7 +222,8 @@ class AdiosReadEngine:
                 values = np.array(attribute.Data())
                 found[name] = values.reshape(()) if attribute.SingleValue() else values
         for name in json.loads(str(found.pop(STRING_LISTS, "[]"))):
-            found[name] = json.loads(str(found[name]))
+            content = json.loads(str(found[name]))
+            found[name] = content if isinstance(content, list) else pairs_to_complex(content)
         return found
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:

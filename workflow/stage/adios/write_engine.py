@@ -25,7 +25,7 @@ from workflow.stage.adios.open_engine import (
 )
 from workflow.stage.ranks import rank
 from workflow.stage.stage_errors import StageError
-from workflow.stage.variables import STRING_LISTS, Array, BlockData, Form, check_unchanged
+from workflow.stage.variables import STRING_LISTS, Array, BlockData, Form, check_unchanged, complex_to_pairs
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, VariableOperator
@@ -160,10 +160,11 @@ class AdiosWriteEngine:
         """See `WriteEngine`."""
         if self._early is not None:
             self._early[name] = value
-        elif isinstance(value, list) and self._over_network:  # SST loses them
+        elif self._over_network and (isinstance(value, list) or value.dtype.kind == "c"):  # SST loses them
             self._lists.add(name)
             self._define_attribute(STRING_LISTS, json.dumps(sorted(self._lists)))
-            self._define_attribute(name, json.dumps(value))
+            content = value if isinstance(value, list) else complex_to_pairs(value)
+            self._define_attribute(name, json.dumps(content))
         elif isinstance(value, list) or value.dtype.kind != "U":
             self._define_attribute(name, value)
         else:

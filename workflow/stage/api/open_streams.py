@@ -66,8 +66,8 @@ def open_reader(
     that is always so.
 
     `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
-    `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one, raises
-    ContractError there; one that has come in no step does at the end of the stream.
+    `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one,
+    raises ContractError there; one that has come in no step does at the end of the stream.
 
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.

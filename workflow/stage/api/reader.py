@@ -107,7 +107,7 @@ class Reader:
             self._ended = True
             self.close()
             if self._awaited and not self._end.first_step and self.steps:
-                raise self._record(ContractError(f"stream {self.name}: {self._never_came()}"))
+                raise self._record(self._never_came())
             raise StopIteration
         if status is StepStatus.LATE:
             return None
@@ -207,6 +207,8 @@ class Reader:
             self._compare(wanted, found)
             return found
         except (RuntimeError, ValueError) as error:
+            if type(error) is StageError:  # what the engine cannot read
+                raise ContractError(f"stream {self.name}: step {self.steps}: {error}") from None
             if isinstance(error, StageError):
                 raise
             failed = f"stream {self.name}: step {self.steps} could not be read completely: {adios_message(error)}"
@@ -366,7 +368,7 @@ class Reader:
             note(text + near(min(missing), found))
             if rank() == 0:
                 print(f"note: {text}{near(min(missing), found)}", file=sys.stderr, flush=True)
-            # The attributes of a variable that is still to come, or of a constant one of openPMD, show that it is meant.
+            # The attributes of one that is still to come, or of a constant one of openPMD, show that it is meant.
             known = self._engine.attributes()
             self._awaited = {name for name in missing if not any(each.startswith(f"{name}/") for each in known)}
 
@@ -381,9 +383,11 @@ class Reader:
             except StageError as error:
                 raise self._record(error) from None
 
-    def _never_came(self) -> str:
+    def _never_came(self) -> ContractError:
+        who = f"stage {self._stage}" if self._stage else "this program"
         names = sorted(self._awaited)
-        return f"no step of {self.steps} had a variable {', '.join(names)}{near(names[0], self._there)}"
+        text = f"no step of {self.steps} had a variable {', '.join(names)}{near(names[0], self._there)}"
+        return ContractError(f"stream {self.name} does not contain what {who} needs: {text}")
 
     def _record(self, error: StageError) -> StageError:
         self._metrics.error(self.name, error)

@@ -152,8 +152,8 @@ class Step:
         >>> mine = np.concatenate([piece.values for piece in atoms["position"]])
 
         A scalar or a string is one piece, on every rank. An array in local blocks is read in whole blocks; a piece
-        without a number (`block`) is none of them. Call it on all ranks. Raises StageError for an unknown variable or strategy or for rows that do not match, StreamFailed
-        when the writer dies meanwhile.
+        whose `block` is None is none of them. Call it on all ranks. Raises StageError for an unknown variable or
+        strategy or for rows that do not match, StreamFailed when the writer dies meanwhile.
         """
         wanted = list(names)
         boxes = select_boxes(self._engine, {name: self.info(name) for name in wanted}, self._stream_end, strategy, like)

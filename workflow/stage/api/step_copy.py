@@ -43,8 +43,8 @@ class StepCopy(NamedTuple):
     def write_to(self, out: Writer) -> None:
         """Write it inside a step. The arrays must not change before that step ends. Call it on all ranks.
 
-        Raises what `Writer.write` raises; ContractError, with the name of the variable and the step, for what the file or
-        stream cannot have.
+        Raises what `Writer.write` raises; ContractError, with the name of the variable and the step, for what the file
+        or stream cannot have.
         """
         for name, pieces in self.pieces.items():
             info = self.known[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Iterable
 from types import TracebackType
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
+from workflow.stage.api.notes import note
 from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.rank_times import rank_times
 from workflow.stage.ranks import own_communicator, rank
@@ -20,7 +22,18 @@ from workflow.stage.stage_errors import ContractError, StageError, StreamFailed,
 from workflow.stage.stream_engines import GivesRoom, WriteEngine
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.uncaught_errors import note_early_exit
-from workflow.stage.variables import Array, BlockData, Info, check_contract, fresh_array, to_array, unit_of
+from workflow.stage.variables import (
+    CONVERTED,
+    Array,
+    BlockData,
+    Form,
+    Info,
+    check_contract,
+    check_unchanged,
+    fresh_array,
+    to_array,
+    unit_of,
+)
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, Sampler
@@ -44,6 +57,8 @@ class Writer:
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
+        self._forms: dict[str, Form] = {}
+        self._told = set[str]()  # variables of which it is said that they are converted
         self._buffers: list[tuple[str, Array, Any, Any]] = []  # to be written at the end of the step
         self._attributes: dict[str, Array | list[str]] = {}
         self._units = dict(end.units)  # those that are not in the data yet
@@ -107,6 +122,7 @@ class Writer:
                 value, is_there = self._to_host(name, value, shape is not None or self._rank == 0)
                 staged, lend = not is_there, is_there
         begin = self._metrics.enter()
+        self._tell_converted(name, value)
         array, kind = to_array(name, value)
         whole, first = self._box(name, array, shape, start)
         # A copy that to_array had to make is not used elsewhere; memory that was copied to is used again.
@@ -116,6 +132,7 @@ class Writer:
             self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
         block = BlockData(name, kind, array, whole, first, lent)
         try:
+            self._check_form(block)
             if self.is_suppressing:
                 pass
             elif shape is not None:
@@ -125,7 +142,7 @@ class Writer:
                 if self._rank == 0:
                     self._engine.put(block)
         except StageError as error:
-            raise type(error)(f"stream {self.name}: {error}") from None
+            raise type(error)(f"stream {self.name}: step {self.steps}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
         if self._sampler is not None and self._operators is not None and not self.is_suppressing:
@@ -141,6 +158,9 @@ class Writer:
         """
         self._check_inside(name)
         begin = self._metrics.enter()
+        blocks = [*blocks]
+        for each in blocks[:1]:
+            self._tell_converted(name, each)
         found = [(each, *to_array(name, each)) for each in blocks]
         mine = [
             BlockData(name, kind, array, (), (), lend or array is not value, local=True) for value, array, kind in found
@@ -154,10 +174,12 @@ class Writer:
             self._written[name] = Info(mine[0].type, (), local=True)
             self._bytes += sum(block.values.nbytes for block in mine)
         try:
+            for block in mine:
+                self._check_form(block)
             if not self.is_suppressing:
                 self._engine.put_local(name, mine)
         except StageError as error:
-            raise type(error)(f"stream {self.name}: {error}") from None
+            raise type(error)(f"stream {self.name}: step {self.steps}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
         self._io_s += self._metrics.leave() - begin
@@ -336,6 +358,20 @@ class Writer:
             )
         return whole, first
 
+    def _tell_converted(self, name: str, value: Any) -> None:
+        """Say once that what is written has another type."""
+        letter = getattr(getattr(value, "dtype", None), "char", "")
+        if letter in CONVERTED and letter != "?" and name not in self._told and self._rank == 0:
+            self._told.add(name)
+            text = f"{name} is {value.dtype}, which ADIOS2's Python cannot write: it becomes {CONVERTED[letter]}"
+            note(text)
+            print(f"note: {text}", file=sys.stderr, flush=True)
+
+    def _check_form(self, block: BlockData) -> None:
+        """Here and not in an engine, which only rank 0 may have: so that all ranks raise it."""
+        if self._end.traits.keeps_form:
+            check_unchanged(block.name, self._forms.setdefault(block.name, block.form), block.form)
+
     def _check_same(self) -> None:
         try:
             self._same.check()
@@ -386,8 +422,6 @@ def _attribute_content(name: str, value: Any) -> Array | list[str]:
         return [str(item) for item in array] if array.ndim == 1 else to_array(name, value)[0]
     if array.ndim > 1:
         raise TypeError(f"attribute {name}: it has {array.ndim} dimensions, but at most one is possible; flatten it")
-    if array.dtype.kind == "c":
-        raise TypeError(f"attribute {name}: SST does not transfer complex attributes; write real and imaginary parts")
     return to_array(name, array)[0]
 
 

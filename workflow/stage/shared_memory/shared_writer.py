@@ -25,7 +25,7 @@ from workflow.stage.shared_memory.attribute_values import to_json
 from workflow.stage.shared_memory.reader_sockets import Listener, MessageSocket, wait_for_any
 from workflow.stage.shared_memory.step_memory import PinnedSegment, PlaceInSegment, StepMemory
 from workflow.stage.stage_errors import RanksDiffer
-from workflow.stage.variables import Array, BlockData, Form, check_unchanged
+from workflow.stage.variables import Array, BlockData
 
 
 class SharedMemoryWriteEngine:
@@ -39,7 +39,6 @@ class SharedMemoryWriteEngine:
         self._held: dict[int, StepMemory] = {}  # step → its memory, until all readers have finished it
         self._numbers = count()  # of segments
         self._now = StepMemory(self._numbers)
-        self._kinds: dict[str, Form] = {}
         self._layout: dict[str, list[Any]] = {}
         self._rooms: dict[int, PlaceInSegment] = {}  # address of an array in the memory of this step → its place
         self._attributes: dict[str, Any] = {}  # those that readers do not know yet
@@ -56,9 +55,8 @@ class SharedMemoryWriteEngine:
         self._now = self._free.pop() if self._free else StepMemory(self._numbers)
 
     def put(self, block: BlockData) -> None:
-        """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
+        """See `WriteEngine`."""
         name, kind, values, _, start = block[:5]
-        check_unchanged(name, self._kinds.setdefault(name, block.form), block.form)
         shape = None if block.local else block.shape
         _, _, blocks = self._layout.setdefault(name, [kind, shape, []])
         self._layout[name][1] = shape
