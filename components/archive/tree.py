@@ -99,7 +99,7 @@ class Tree:
 
 
 class FileAttributes:
-    """The attributes of a stream, of which a file has one value each, the first: a step with another one keeps its own."""
+    """The attributes of a stream: a file has the first value of each, and a step with another one keeps its own."""
 
     def __init__(self) -> None:
         self._first: dict[str, Any] = {}
