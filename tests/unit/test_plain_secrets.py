@@ -151,7 +151,9 @@ def test_the_ledger_of_a_campaign_holds_no_text_of_files(tmp_path: Path, monkeyp
     (tmp_path / "c.yaml").write_text("wf: 1\ncampaign: c\npipeline: p.yaml\nmetrics: {t: run.wall_s}\nrepetitions: 1\n")
     code, output = wf("campaign", "run", "c.yaml", "-q")
     assert code == 0, output
-    assert not files_with(PLANTED, tmp_path, {tmp_path / "deck"})
+    given = set(tmp_path.glob("campaigns/c/runs/*/stages/a/work/deck"))
+    assert len(given) == 2, "what the stage was given stays with the run"
+    assert not files_with(PLANTED, tmp_path, {tmp_path / "deck", *given})
 
 
 def test_a_secret_in_a_site_file_is_refused(tmp_path: Path) -> None:
