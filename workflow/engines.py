@@ -121,7 +121,7 @@ KEPT_VIA = "bp5"
 KEPT_ENGINE = "BP5"
 """Its engine, and that of all files that are read from any step on while they are written."""
 ANY_BP = "BPFile"
-HDF5_SUFFIXES = (*ENGINES["HDF5"].suffixes, ".h5part", ".h5block")
+HDF5_SUFFIXES = (*ENGINES["HDF5"].suffixes, ".h5part", ".h5block", ".vtkhdf")
 BP_SUFFIXES = tuple(suffix for each in ENGINES.values() if each.counted_by == "index" for suffix in each.suffixes)
 CONTACT_SUFFIXES = tuple(each.contact_suffix for each in ENGINES.values() if each.contact_suffix)
 _BY_SUFFIX = {suffix: name for name, each in ENGINES.items() for suffix in each.suffixes}

@@ -7,7 +7,15 @@ would be executed. From Python 3.11 on there is `-P`; this file is for all versi
 
 from __future__ import annotations
 
+import os
 import sys
+
+
+def find_programs_beside() -> None:
+    """Put the folder of this Python last on PATH: `openpmd-pipe` beside `wf` is found without activating it."""
+    beside, path = sys.executable.rpartition("/")[0], os.environ.get("PATH") or os.defpath
+    if beside and beside not in path.split(os.pathsep):
+        os.environ["PATH"] = f"{path}{os.pathsep}{beside}"
 
 
 def module_command(module: str, *arguments: str) -> list[str]:

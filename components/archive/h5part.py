@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.tree import DatasetSource, Described, Tree
+from components.archive.tree import DatasetSource, Described, FileAttributes, Tree
 from workflow.particle_species import AXES, ParticleComponent, components_of, find_species
 
 # The names that readers of H5Part files expect.
@@ -25,12 +25,14 @@ class H5Part:
     def __init__(self, fields: bool = False) -> None:
         self._fields = fields
         self._known_fields: set[str] = set()
+        self._general = FileAttributes()
 
     def tree(self, step: Described) -> Tree:
         """See `Layout`. Raises SystemExit when it is not clear which arrays hold one number per particle."""
         tree, group = Tree(), f"/Step#{step.number}"
-        tree.describe("/", step.general())
-        tree.describe(group, step.scalars)
+        general, own = self._general.split(step.general())
+        tree.describe("/", general)
+        tree.describe(group, {**own, **step.scalars})
         if step.is_openpmd:
             base, number = step.base
             times = {name: step.attributes.get(f"{base}/{name}") for name in ("time", "dt", "timeUnitSI")}

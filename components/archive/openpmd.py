@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.tree import DatasetSource, Described, Tree
+from components.archive.tree import DatasetSource, Described, FileAttributes, Tree
 from workflow import __version__
 from workflow.particle_species import AXES, ParticleComponent, find_species, species_name
 from workflow.physical_units import Unit, to_unit
@@ -47,6 +47,7 @@ class OpenPMD:
         self._copied: dict[int, int] = {}  # iteration → the step that it was
         self._time: float | None = None
         self._fields: set[str] = set()
+        self._general = FileAttributes()
 
     def tree(self, step: Described) -> Tree:
         """See `Layout`."""
@@ -70,8 +71,9 @@ class OpenPMD:
         mark = next((int(step.scalars[name]) for name in MARKS if _is_whole(step.scalars.get(name))), step.index)
         self._iteration = mark if mark > self._iteration else self._iteration + 1
         base = f"/data/{self._iteration}/"
-        tree.describe("/", {**step.general(), **_HEADER})
-        tree.describe(base, {**step.scalars, **self._times(step)})
+        general, own = self._general.split(step.general())
+        tree.describe("/", {**general, **_HEADER})
+        tree.describe(base, {**own, **step.scalars, **self._times(step)})
         taken: set[str] = set()
         for folder, (number, components) in find_species(step.shapes, self._fields).items():
             species = f"{base}{PARTICLES}{word(species_name(folder))}/"

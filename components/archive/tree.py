@@ -98,6 +98,20 @@ class Tree:
             )
 
 
+class FileAttributes:
+    """The attributes of a stream: a file has the first value of each, and a step with another one keeps its own."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Any] = {}
+
+    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Those of the file, and those of this step."""
+        for name, value in given.items():
+            self._first.setdefault(name, value)
+        others = {name: value for name, value in given.items() if not np.array_equal(value, self._first[name])}
+        return {name: self._first[name] for name in given}, others
+
+
 class Layout(Protocol):
     """Where the data of a step goes in a file."""
 

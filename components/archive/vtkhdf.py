@@ -52,7 +52,7 @@ class VtkHdf:
     def begin(self, step: Described) -> dict[str, str]:
         """Take grid and fields from the first step; returns why the other arrays are left out.
 
-        Raises SystemExit where the step has no field.
+        Raises SystemExit where the step has no field, or two of one name.
         """
         species = find_species(step.shapes, set()).values()
         particles = {component.variable for _, components in species for component in components}
@@ -68,6 +68,11 @@ class VtkHdf:
             text = f"archive: format vtkhdf needs a field of 2 or 3 dimensions, but the stream has {has}"
             raise SystemExit(f"{text}; use format hdf5 or h5part")
         self._fields = [name for name, grid in grids.items() if grid == self._grid]
+        places: dict[str, str] = {}
+        for name in self._fields:
+            if (first := places.setdefault(_place(name), name)) != name:
+                text = f"archive: {first} and {name} would both be the field {_place(name)}"
+                raise SystemExit(f"{text}; leave one out with `variables`")
         if self._file is not None:
             self._write_head(step)
         why = f"no field of real numbers on the grid {list(self._grid)}"
@@ -85,7 +90,7 @@ class VtkHdf:
         for name in self._fields:
             values = read(name)
             if self._file is not None:
-                place, vector = name.strip("/").replace("/", "_"), len(step.arrays[name].shape) == 4
+                place, vector = _place(name), len(step.arrays[name].shape) == 4
                 data = values.reshape((*self._grid, values.shape[-1]) if vector else self._grid)
                 _append(self._file[ROOT], f"{kind}/{place}", data)
                 _append(self._file[ROOT], f"Steps/{kind}Offsets/{place}", np.int64(step.number))
@@ -109,6 +114,10 @@ class VtkHdf:
         for name, value in attributes.items():
             root.attrs[name] = to_attribute(value)
         root.create_group("Steps").attrs["NSteps"] = np.int64(0)
+
+
+def _place(name: str) -> str:
+    return name.strip("/").replace("/", "_")
 
 
 def _append(group: Any, name: str, values: Any) -> None:

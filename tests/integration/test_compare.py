@@ -359,7 +359,7 @@ def test_a_result_that_one_run_lacks_is_a_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("engine", "why"),
     [
-        ("SST", "has no data: its streams leave no file; add a sink `archive`, which keeps them"),
+        ("SST", "has no BP or HDF5 file: its streams leave none; add a sink `archive`, which keeps them"),
         ("BP5", "has no data; a campaign with `keep: records` removes those of its runs"),
     ],
 )

@@ -227,7 +227,7 @@ def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("no archive")
     for given, message in (
-        (run, r"one has no file of data.*\n  add a sink, `keep: \{component: archive\}`"),
+        (run, r"one has no BP or HDF5 file.*\n  add a sink, `keep: \{component: archive\}`"),
         ("empty", r"empty is no run, and there is no BP and no HDF5 file in it\n  the runs here: wf runs"),
         ("campaigns/x", r"x is a campaign, not a run\n  look at one of its runs \(1\): wf look campaigns/x/runs/r01"),
         (of_campaign, r"r01 has no data; with `keep: records` its campaign removes them\n  `keep: all` at the top"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
-from components.archive.tree import DatasetSource, Described
+from components.archive.program import hdf5_file
+from components.archive.tree import DatasetSource, Described, Tree, write_tree
+from components.archive.vtkhdf import VtkHdf
 from workflow.particle_species import find_species
 from workflow.stage import Info
 
@@ -170,3 +173,32 @@ def test_h5block_has_fields_of_three_dimensions() -> None:
     assert list(tree.attributes["/Step#0/Block/rho"]["__Origin__"]) == [0.0, 0.0, 0.0]
     assert "/Step#0/x" in tree.datasets
     assert list(layout.left_out(known)) == ["line"]
+
+
+@pytest.mark.parametrize(("layout", "groups"), [(OpenPMD(), "/data/{}/"), (H5Part(), "/Step#{}")])
+def test_an_attribute_that_changes_keeps_its_value_in_each_step(layout: Any, groups: str) -> None:
+    trees = [
+        layout.tree(step(ATOMS, k, attributes={"title": "t", "laser": value}))
+        for k, value in enumerate((1.0, 1.0, 2.0))
+    ]
+    assert [tree.attributes["/"]["laser"] for tree in trees] == [1.0] * 3
+    assert [tree.attributes[groups.format(k)].get("laser") for k, tree in enumerate(trees)] == [None, None, 2.0]
+    assert not any("title" in tree.attributes[groups.format(k)] for k, tree in enumerate(trees))
+
+
+def test_an_attribute_of_any_size_and_a_dataset_below_a_dataset(tmp_path: Path) -> None:
+    tree = Tree()
+    tree.describe("/", {"deck": "x" * 100_000, "numbers": np.arange(10_000.0)})
+    tree.add("/E", DatasetSource("E"))
+    with hdf5_file(tmp_path / "a.h5") as file:
+        write_tree(file, tree, lambda _: np.ones(2))
+        assert len(file.attrs["deck"]) == 100_000 and file.attrs["numbers"][-1] == 9_999.0
+        below = Tree()
+        below.add("/E/x", DatasetSource("E/x"))
+        with pytest.raises(SystemExit, match="E/x cannot be written to /E/x: "):
+            write_tree(file, below, lambda _: np.ones(2))
+
+
+def test_two_fields_of_one_name_are_refused_by_vtkhdf() -> None:
+    with pytest.raises(SystemExit, match="a/T and a_T would both be the field a_T"):
+        VtkHdf(None, cells=False).begin(step({"a/T": (3, 4), "a_T": (3, 4)}))

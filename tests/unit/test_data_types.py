@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from workflow import stage
-from workflow.stage.data_kinds import ADIOS2_TYPES, ATTRIBUTE_TYPES, WRITTEN_TYPES
+from workflow.stage.data_kinds import ADIOS2_TYPES, ATTRIBUTE_TYPES, HDF5_TYPES, WRITTEN_TYPES
 from workflow.stage.variables import NUMPY_TYPES
 
 STRINGS = np.array(["one", "two"])
@@ -173,3 +174,72 @@ def test_a_long_double_attribute_becomes_a_double(tmp_path: Path, capsys: pytest
     with stage.open_reader(path=tmp_path / "a.bp") as data:
         (found,) = [step.attributes()["position"] for step in data]
     assert found.dtype == np.float64 and found.tolist() == [0.5, 0.0]
+
+
+# What a dataset is → what a copy by ADIOS2 has: its type, or None where the copy is refused.
+HDF5_DATASETS: dict[str, tuple[Any, str | None]] = {
+    "integers of 1 to 8 bytes, floats of 4 and 8, of either byte order": (np.array([1, 2], ">i4"), "int32"),
+    "complex numbers": (np.array([1 + 2j]), "complex128"),
+    "float16": (np.array([0.5, -2.0], np.float16), "float32"),
+    "long double": (np.array([0.25, 3.0], np.longdouble), "float64"),
+    "truth values": (np.array([True, False]), "uint8"),
+    "an enumeration": (np.array([0, 1], h5py.enum_dtype({"RED": 0, "BLUE": 1}, "i2")), "int16"),
+    "text, one": ("µ", "string"),
+    "text, an array": (["a", "b"], "attribute"),
+    "without a dataspace": (h5py.Empty("f8"), ""),
+    "compound, opaque, reference, variable length": (np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), None),
+}
+
+
+@pytest.mark.parametrize("rule", HDF5_TYPES, ids=lambda rule: rule.name)
+def test_every_type_of_hdf5_is_carried_converted_or_refused(
+    rule: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, becomes = HDF5_DATASETS[rule.name]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["V"], file["T"] = value, 1.5
+    if becomes is None:
+        with pytest.raises(stage.ContractError, match=r"stream b\.bp: step 0: V is of HDF5's type compound"):
+            copy(tmp_path / "a.h5", tmp_path / "b.bp")
+        return
+    copy(tmp_path / "a.h5", tmp_path / "b.bp")
+    with stage.open_reader(path=tmp_path / "b.bp") as data:
+        for step in data:
+            assert step.read("T") == 1.5
+            if becomes == "attribute":
+                assert step.attributes()["V"] == value
+            elif becomes:
+                assert step.info("V").type == becomes
+                np.testing.assert_array_equal(step.read("V"), value if becomes == "string" else value.astype(becomes))
+            else:
+                assert step.names() == ["T"]
+    assert capsys.readouterr().err.count("note: V is ") == ("a note says so" in rule.why)
+
+
+@pytest.mark.parametrize("kind", ["opaque", "reference", "variable length"])
+def test_other_types_of_hdf5_are_refused_by_name(kind: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        if kind == "opaque":
+            file["V"] = np.void(b"ab")
+        elif kind == "reference":
+            file.create_dataset("V", data=file.ref, dtype=h5py.ref_dtype)
+        else:
+            file.create_dataset("V", (1,), h5py.vlen_dtype("i4"))[0] = np.array([1], "i4")
+    with pytest.raises(stage.ContractError, match=f"V is of HDF5's type {kind}"):
+        copy(tmp_path / "a.h5", tmp_path / "b.bp")
+
+
+def test_attributes_of_hdf5_are_lists_and_texts(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["V"] = 1.0
+        given = {
+            "matrix": [[1.0, 2.0], [3.0, 4.0]], "where": file["V"].ref, "opaque": np.void(b"\1\2"),
+            "long": np.longdouble(0.25), "pair": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), "none": [],
+        }  # fmt: skip
+        for name, value in given.items():
+            file.attrs[name] = value
+    copy(tmp_path / "a.h5", tmp_path / "b.bp")
+    with stage.open_reader(path=tmp_path / "b.bp") as data:
+        (found,) = [step.attributes() for step in data]
+    assert found["matrix"].tolist() == [1.0, 2.0, 3.0, 4.0] and found["long"] == 0.25
+    assert [found[name] for name in ("where", "opaque", "pair")] == ["/V", "0102", ['{"a": 1, "b": 2.0}']]

@@ -194,3 +194,18 @@ def test_an_iteration_of_openpmd_is_a_step(tmp_path: Path) -> None:
     assert [value for _, _, value in steps] == [False, 20.0, 100.0]
     assert steps[2][1]["/openPMD"] == "1.1.0" and steps[2][1]["/data/meshes/E/geometry"] == "cartesian"
     assert steps[2][1]["/iterationEncoding"] == "variableBased"
+
+
+def test_a_time_step_of_a_vtkhdf_image_is_a_step(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.vtkhdf", "w") as file:
+        root = file.create_group("VTKHDF")
+        root.attrs["Type"], root.attrs["Spacing"] = np.bytes_(b"ImageData"), [1.0, 2.0, 1.0]
+        root.create_group("Steps").attrs["NSteps"] = 2
+        root["Steps/Values"] = [0.5, 1.5]
+        root["PointData/T"] = np.arange(24.0).reshape(2, 3, 4)
+    with stage.open_reader(path=tmp_path / "a.vtkhdf") as data:
+        for k, step in enumerate(data):
+            assert {name: info.shape for name, info in step.variables().items()} == {"T": (3, 4), "time": ()}
+            assert step.read("time") == 0.5 + k and step.attributes()["Spacing"].tolist() == [1.0, 2.0, 1.0]
+            np.testing.assert_array_equal(step.read("T", [1, 0], [2, 4]), np.arange(24.0).reshape(2, 3, 4)[k, 1:])
+    assert k == 1

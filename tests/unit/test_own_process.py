@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import wait_until
-from workflow.own_process import code_command, module_command
+from workflow.own_process import code_command, find_programs_beside, module_command
 from workflow.run.records.events_file import read_start_and_verdict
 from workflow.site.interpreters import ask_modules
 
@@ -88,3 +88,14 @@ def test_another_workflow_is_named(folder: Path) -> None:
         f"error: Python imports {folder}/workflow.py in place of wf's own package `workflow`\n"
         "  rename that file, or take its folder out of PYTHONPATH\n",
     )
+
+
+def test_a_program_beside_this_python_is_found_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/env/bin/python")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    find_programs_beside()
+    find_programs_beside()
+    assert os.environ["PATH"] == "/usr/bin:/bin:/opt/env/bin"
+    monkeypatch.delenv("PATH")
+    find_programs_beside()
+    assert os.environ["PATH"] == f"{os.defpath}:/opt/env/bin"

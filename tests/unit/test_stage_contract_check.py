@@ -82,3 +82,10 @@ def test_families_of_types_are_those_of_the_plan() -> None:
         members = {name for name in variable_contracts.TYPES if name != "string"}
         matching = {name for name in members if issubclass(np.dtype(name).type, variables.FAMILIES[family])}
         assert matching == set(names), family
+
+
+@pytest.mark.parametrize("kind", ["long double", "compound", "reference", "opaque", "variable length", "empty"])
+def test_a_type_that_numpy_lacks_is_a_difference(kind: str) -> None:
+    with pytest.raises(ContractError, match=f"expected type number, found {kind}"):
+        check_contract(end_with({"V": {"type": "number"}}), "pdf", {"V": Info(kind, (2,))})
+    assert Info(kind, (2,)).nbytes == 0

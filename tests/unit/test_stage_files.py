@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from workflow import stage
+from workflow.formats import bp_index
 
 
 @pytest.fixture(params=[".bp", ".h5"])
@@ -316,3 +318,35 @@ def test_open_streams_are_closed_at_exit_unless_the_program_fails(tmp_path: Path
         code = subprocess.run([sys.executable, "-c", text, str(path), how], env=env, timeout=60, check=False).returncode
         assert (code != 0) == (how == "fail")
         assert [step["x"] for step in read(path)] == [1]
+
+
+def test_a_file_of_an_older_adios2_is_read_by_its_path(tmp_path: Path) -> None:
+    """BP3 is one file, not a folder."""
+    io = adios2.Adios().declare_io("old")
+    io.set_engine("BP3")
+    with adios2.Stream(io, str(tmp_path / "old.bp"), "w") as out:
+        for k in range(2):
+            out.begin_step()
+            out.write("T", np.arange(4.0) + k, [4], [0], [4])
+            out.end_step()
+    assert [step["T"].tolist() for step in read(tmp_path / "old.bp")] == [[0, 1, 2, 3], [1, 2, 3, 4]]
+
+
+def test_a_big_endian_index_is_whole(tmp_path: Path) -> None:
+    """Of a machine with the other byte order, which ADIOS2 reads."""
+    path = tmp_path / "a.bp"
+    write(path, *[{"x": np.arange(3.0)}] * 4)
+    index = path / "md.idx"
+    data = bytearray(index.read_bytes())
+    records, at = bp_index.read_records(bytes(data[bp_index.HEADER :])), bp_index.HEADER
+    data[bp_index.ENDIAN] = 1
+    for record in records:
+        size = 8 * len(record.numbers)
+        data[at : at + 9 + size] = struct.pack(f">cQ{len(record.numbers)}Q", record.kind, size, *record.numbers)
+        at += 9 + size
+    index.write_bytes(data)
+    assert bp_index.missing_part(path) == ""
+    found = bp_index.read_index(index)
+    assert found is not None and (found.steps, found.active) == (4, False)
+    index.write_bytes(data[:-3])
+    assert bp_index.missing_part(path) == "md.idx is truncated"

@@ -18,6 +18,7 @@ from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
 from workflow.home import set_home
 from workflow.interrupts import interrupts_ignored, note_interrupts, own_signals
+from workflow.own_process import find_programs_beside
 from workflow.standard_streams import keep_writable, output_fault
 
 # `wf` alone prints its help: an error of click since 8.2.
@@ -99,6 +100,7 @@ def main() -> None:
     only_prints = DOES_WORK.isdisjoint({*sys.argv[1:2], " ".join(sys.argv[1:3])})
     keep_writable(only_prints)
     set_home()
+    find_programs_beside()
     note_interrupts()
     try:
         try:

@@ -289,7 +289,7 @@ def _why_no_file(name: Path, run: Path) -> str:
     with contextlib.suppress(WfError):
         plan = read_filled_plan(run)
         if plan.streams and all(stream.traits.in_memory for stream in plan.streams):
-            return f"{name} has no data: its streams leave no file; add a sink `archive`, which keeps them"
+            return f"{name} has no BP or HDF5 file: its streams leave none; add a sink `archive`, which keeps them"
     return f"{name} has no data; a campaign with `keep: records` removes those of its runs"
 
 

@@ -1,9 +1,9 @@
 """The index of a BP file, `md.idx`: how many steps are whole, and whether the writer still has it open.
 
-Layout (ADIOS2 2.12.1, engine/bp5/BP5Writer.cpp WriteMetadataFileIndex and engine/bp4): a header of 64 bytes
-with the version at byte 37 and the active flag at byte 39 (BP4: 38). BP5: records of one type byte, a
-64-bit length and as many bytes; type `s` is a step. BP4: one record of 64 bytes a step. The record of a
-step is the last thing written of it, so a step that is there can be read.
+Layout (ADIOS2 2.12.1, engine/bp5/BP5Writer.cpp WriteMetadataFileIndex and engine/bp4): a header of 64 bytes with the
+byte order at byte 36 (1: big-endian), the version at byte 37 and the active flag at byte 39 (BP4: 38). BP5: records of
+one type byte, a 64-bit length and as many bytes; type `s` is a step. BP4: one record of 64 bytes a step. The record of
+a step is the last thing written of it, so a step that is there can be read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 HEADER = 64
-VERSION = 37
+ENDIAN, VERSION = 36, 37
 ACTIVE = {5: 39, 4: 38}
 BP5 = 5
 _BP4_RECORD = 64
 _BLANK = 256
 _BP5_HEAD = struct.Struct("<cQ")
+_BIG_HEAD = struct.Struct(">cQ")
 STEP, WRITERS = b"s", b"w"
 
 
@@ -75,8 +76,9 @@ def read_index(path: Path, known: Index | None = None) -> Index | None:
     except OSError:
         return None
     version = header[VERSION]
-    steps, used = _steps(rest, version)
-    writers = _writers(rest) if version == BP5 else 0
+    is_big = header[ENDIAN] == 1
+    steps, used = _steps(rest, version, is_big)
+    writers = _writers(rest, is_big) if version == BP5 else 0
     return Index(known.steps + steps, header[ACTIVE[version]] != 0, known.offset + used, writers or known.writers)
 
 
@@ -94,18 +96,19 @@ def missing_part(folder: Path) -> str:
     version = index[VERSION]
     if version not in ACTIVE or index[ACTIVE[version]]:
         return ""
-    if _steps(index[HEADER:], version)[1] != len(index) - HEADER:
+    is_big = index[ENDIAN] == 1
+    if _steps(index[HEADER:], version, is_big)[1] != len(index) - HEADER:
         return "md.idx is truncated"
-    return missing_data(folder, read_records(index[HEADER:])) if version == BP5 else ""
+    return missing_data(folder, read_records(index[HEADER:], is_big)) if version == BP5 else ""
 
 
-def read_records(data: bytes) -> list[Record]:
-    """The records of BP5 in what follows the header, without one that is cut off."""
-    return [_decoded(data, *body) for body in _bodies(data)]
+def read_records(data: bytes, is_big: bool = False) -> list[Record]:
+    """The records of BP5 in what follows the header, without one that is cut off. `is_big`: of a big-endian machine."""
+    return [_decoded(data, *body, is_big) for body in _bodies(data, is_big)]
 
 
-def _decoded(data: bytes, kind: bytes, begin: int, end: int) -> Record:
-    return Record(kind, struct.unpack_from(f"<{(end - begin) // 8}Q", data, begin))
+def _decoded(data: bytes, kind: bytes, begin: int, end: int, is_big: bool = False) -> Record:
+    return Record(kind, struct.unpack_from(f"{'>' if is_big else '<'}{(end - begin) // 8}Q", data, begin))
 
 
 def newest_steps(data: bytes) -> Iterator[tuple[int, tuple[int, ...], Record]]:
@@ -211,31 +214,31 @@ def deactivate(path: Path) -> bool:
     return True
 
 
-def _steps(data: bytes, version: int) -> tuple[int, int]:
+def _steps(data: bytes, version: int, is_big: bool = False) -> tuple[int, int]:
     """(step records, bytes of whole records) in what follows the header."""
     if version == 4:
         count = len(data) // _BP4_RECORD
         return count, count * _BP4_RECORD
     steps = used = 0
-    for kind, _, used in _bodies(data):  # noqa: B007  # the last one is where the next begins
+    for kind, _, used in _bodies(data, is_big):  # noqa: B007  # the last one is where the next begins
         steps += kind == STEP
     return steps, used
 
 
-def _writers(data: bytes) -> int:
+def _writers(data: bytes, is_big: bool) -> int:
     """The number of writers in the last record that tells it; 0: none does."""
     last = None
-    for body in _bodies(data):
+    for body in _bodies(data, is_big):
         last = body if body[0] == WRITERS else last
-    return 0 if last is None else _decoded(data, *last).numbers[0]
+    return 0 if last is None else _decoded(data, *last, is_big).numbers[0]
 
 
-def _bodies(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+def _bodies(data: bytes, is_big: bool = False) -> Iterator[tuple[bytes, int, int]]:
     """The records of BP5: type, and where the body begins and ends. Not one that is cut off."""
-    end = 0
-    while end + _BP5_HEAD.size <= len(data):
-        kind, length = _BP5_HEAD.unpack_from(data, end)
-        begin = end + _BP5_HEAD.size
+    end, head = 0, _BIG_HEAD if is_big else _BP5_HEAD
+    while end + head.size <= len(data):
+        kind, length = head.unpack_from(data, end)
+        begin = end + head.size
         end = begin + length
         if end > len(data):
             return

@@ -84,7 +84,7 @@ def _some_data(folder: Path) -> dict[str, Path]:
             hint = "`keep: all` at the top level of the campaign file, the default: later repetitions keep their data"
             raise RunError(f"{folder.name} has no data; with `keep: records` its campaign removes them", hint)
         raise RunError(
-            f"{folder.name} has no file of data: its streams left none, and no sink wrote one",
+            f"{folder.name} has no BP or HDF5 file: its streams left none, and no sink wrote one",
             "add a sink, `keep: {component: archive}`, with a stream to it; or run it by files: `--via bp5`",
         )
     if (folder / SCHEDULE_FILE).is_file():

@@ -59,7 +59,18 @@ ADIOS2_TYPES = (
     TypeRule("long double", "", "ADIOS2's Python cannot read it; leave the variable out"),
 )  # fmt: skip
 # Datasets of HDF5 files.
-HDF5_TYPES: tuple[TypeRule, ...] = ()
+HDF5_TYPES = (
+    TypeRule("integers of 1 to 8 bytes, floats of 4 and 8, of either byte order", "the same"),
+    TypeRule("complex numbers", "the same"),
+    TypeRule("float16", "float16", "copies have `float32`, the same values; a note says so"),
+    TypeRule("long double", "longdouble", "copies have `float64`, with 16 digits of 19; a note says so"),
+    TypeRule("truth values", "bool", "copies have `uint8`: ADIOS2 has no truth values"),
+    TypeRule("an enumeration", "its integers", "the names of the values are not carried"),
+    TypeRule("text, one", "string"),
+    TypeRule("text, an array", "an array of strings", "copies have an attribute of this name, a list; a note says so"),
+    TypeRule("without a dataspace", "nothing", "left out of copies; a note says so"),
+    TypeRule("compound, opaque, reference, variable length", "", "`wf compare` compares them; `wf look` names them"),
+)
 # What programs give to `Writer.write`, by NumPy's name.
 WRITTEN_TYPES = (
     TypeRule("bool", "uint8", "ADIOS2 has no truth values"),
@@ -76,5 +87,9 @@ ATTRIBUTE_TYPES = (
     TypeRule("numbers, one or a list", "the same"),
     TypeRule("text, one or a list", "the same", "lists over SST as JSON text, which `workflow.stage` turns back"),
     TypeRule("long double", "float64", "over ADIOS2 with six digits, as which its Python has them"),
+    TypeRule("of HDF5: several dimensions", "one dimension", "row by row"),
+    TypeRule("of HDF5: references", "text", "the paths of what they refer to"),
+    TypeRule("of HDF5: compound, variable length", "text", "one JSON text for each element"),
+    TypeRule("of HDF5: opaque", "text", "its bytes as hexadecimal numbers"),
     TypeRule("complex numbers, one or a list", "the same", "over SST as JSON text, which `workflow.stage` turns back"),
 )

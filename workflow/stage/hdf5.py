@@ -6,7 +6,8 @@ or `x` beside `x/y`, is in the dataset's attribute `ADIOSName`, as ADIOS2 has it
 come later, also to the groups of the steps that set them, which only this module reads.
 
 Of the files of others, the groups `Step#0`, … of H5Part and the iterations of openPMD are steps too, these under the
-names that they have in a variable-based series of ADIOS2, `/data/meshes/E/x`. Any other HDF5 file is read as one step.
+names that they have in a variable-based series of ADIOS2, `/data/meshes/E/x`; and so are the time steps of an image of
+VTKHDF, as the component `archive` writes it. Any other HDF5 file is read as one step.
 """
 
 from __future__ import annotations
@@ -45,12 +46,25 @@ class _StepGroup(NamedTuple):
     attributes: Mapping[str, Any] = {}
 
 
+class _Row:
+    """One index along the first axis of a dataset, which is the step in VTKHDF."""
+
+    def __init__(self, dataset: Any, index: int) -> None:
+        self._dataset, self._index = dataset, index
+        self.shape, self.dtype, self.file = dataset.shape[1:], dataset.dtype, dataset.file
+        self.attrs = dataset.attrs
+
+    def __getitem__(self, box: tuple[slice, ...]) -> Any:
+        return self._dataset[(self._index,) + box]  # noqa: RUF005, the other form takes Python 3.11
+
+
 class Hdf5ReadEngine:
     """A file opened for reading by this process; several ranks may open the same one."""
 
     def __init__(self, end: StreamEnd) -> None:
         self._h5py, self._file = _open(end, "r")
         self._is_openpmd = False
+        self._image: Any = None
         groups = self._steps()
         self._left = iter(groups)
         self._general = self._read_general()
@@ -74,6 +88,9 @@ class Hdf5ReadEngine:
             return StepStatus.ENDED
         self._index += 1
         self._sets, self._groups = {}, {}
+        if self._image is not None:
+            self._sets = dict(_image_fields(self._image, self._index))
+            return StepStatus.READY
         for name, item in _items(step.group):
             self._add(step.prefix + name, item)
         if self._is_openpmd and not self._index:
@@ -136,6 +153,10 @@ class Hdf5ReadEngine:
         found = {int(match[1]): name for name in self._file if (match := _STEP.fullmatch(name))}
         if found or _STEPS in self._file.attrs:
             return [_StepGroup(self._file[found[number]]) for number in sorted(found)]
+        image = self._file.get("VTKHDF")
+        if image is not None and "Steps" in image and str(attributes_of(image).get("Type")) == "ImageData":
+            self._image = image
+            return [_StepGroup(self._file)] * int(image["Steps"].attrs["NSteps"])
         if "openPMD" not in self._file.attrs:
             return [_StepGroup(self._file)]
         self._is_openpmd = True
@@ -148,6 +169,7 @@ class Hdf5ReadEngine:
 
     def _read_general(self) -> dict[str, Any]:
         found = {key: value for key, value in attributes_of(self._file).items() if key != _STEPS}
+        found |= attributes_of(self._image) if self._image is not None else {}
         if not self._is_openpmd:
             return found
         # What the names of this reader are like.
@@ -315,6 +337,14 @@ def _items(group: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     group.visititems(lambda name, item: found.append((name, item)))
     return found
+
+
+def _image_fields(image: Any, index: int) -> Iterator[tuple[str, Any]]:
+    """The fields of one time step, and its `time`."""
+    yield "time", _Row(image["Steps/Values"], index)
+    for kind in ("PointData", "CellData"):
+        for name, dataset in image.get(kind, {}).items():
+            yield name, _Row(dataset, index)
 
 
 def _info(dataset: Any) -> Info:

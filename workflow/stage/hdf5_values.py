@@ -12,6 +12,9 @@ import numpy as np
 
 from workflow.stage.variables import Array
 
+# Names of types that no stream has; and that of a dataset without a dataspace.
+NO_STREAM_TYPES = ("compound", "opaque", "reference", "variable length", "unknown")
+EMPTY = "empty"
 # Bytes that are no UTF-8 stay visible, and differ where they differ.
 _ERRORS = "backslashreplace"
 _UNREADABLE = "of a type that h5py cannot read"
@@ -23,7 +26,7 @@ def type_name(dataset: Any) -> str:
     import h5py
 
     if dataset.shape is None:
-        return "empty"
+        return EMPTY
     try:
         dtype = dataset.dtype
     except TypeError:
@@ -42,7 +45,7 @@ def type_name(dataset: Any) -> str:
 def values_of(dataset: Any, box: tuple[slice, ...]) -> Array:
     """One box of a dataset: an array of its type; of text for what NumPy has no type for."""
     kind = type_name(dataset)
-    if kind in ("empty", "unknown"):
+    if kind in (EMPTY, "unknown"):
         return np.full([each.stop - each.start for each in box], "")
     if kind == "string":
         return np.array(dataset.asstr(errors=_ERRORS)[box or ()])
@@ -51,7 +54,8 @@ def values_of(dataset: Any, box: tuple[slice, ...]) -> Array:
 
 
 def attributes_of(item: Any) -> dict[str, Array | list[str]]:
-    """The attributes of a file, group or dataset as `ReadEngine` has them; an empty one is an empty text."""
+    """The attributes of a file, group or dataset as `ReadEngine` has them: of several dimensions one is made; an empty
+    one is an empty text."""
     found: dict[str, Array | list[str]] = {}
     for name in item.attrs:
         try:
@@ -63,7 +67,7 @@ def attributes_of(item: Any) -> dict[str, Array | list[str]]:
             texts = _as_texts(item.file, array)
             found[name] = texts.reshape(-1).tolist() if texts.ndim else texts
         else:
-            found[name] = array
+            found[name] = array if array.ndim < 2 else array.reshape(-1)
     return found
 
 

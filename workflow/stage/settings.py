@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from workflow.engines import ANY_BP, engine_of_suffix, traits_of
+from workflow.engines import ANY_BP, BP_SUFFIXES, HDF5_SUFFIXES, engine_of_data, engine_of_suffix, traits_of
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StageSettings, StreamEnd, read_stage_file
 from workflow.formats.versions import OtherVersionError
@@ -126,6 +126,13 @@ def end_by_path(
     Files are read without waiting for a writer; a stream's queue is bounded. `given`: fields of StreamEnd to override.
     """
     target = Path(path)
+    if (
+        engine is None
+        and side == "read"
+        and target.suffix.lower() in (*HDF5_SUFFIXES, *BP_SUFFIXES)
+        and target.is_file()
+    ):
+        engine = engine_of_data(target)  # also BP3, which is one file
     chosen = engine or engine_of_suffix(target)
     traits = traits_of(chosen)
     text = str(target)

@@ -59,8 +59,10 @@ class Info(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Size of the whole variable in bytes; 0 for a string, whose length is unknown before it is read."""
-        return 0 if self.type == "string" else np.dtype(self.type).itemsize * volume(self.shape)
+        """Size of the whole variable in bytes; 0 for a string, whose length is unknown before it is read, and for types
+        that NumPy does not have."""
+        dtype = _dtype_of(self.type)
+        return 0 if dtype is None else dtype.itemsize * volume(self.shape)
 
 
 class Selection(NamedTuple):
@@ -282,8 +284,17 @@ def _fits(shape: Shape, wanted: Iterable[int | str]) -> bool:
 
 def _is_of(kind: str, declared: str) -> bool:
     if declared in FAMILIES:
-        return kind != "string" and issubclass(np.dtype(kind).type, FAMILIES[declared])
+        dtype = _dtype_of(kind)
+        return dtype is not None and issubclass(dtype.type, FAMILIES[declared])
     return kind == declared
+
+
+def _dtype_of(kind: str) -> np.dtype[Any] | None:
+    """NumPy's type of that name; None for text, ADIOS2's `long double`, and what only HDF5 has."""
+    try:
+        return None if kind == "string" else np.dtype(kind)
+    except TypeError:
+        return None
 
 
 def label_of(variable: str, attributes: Mapping[str, Any]) -> str:

@@ -60,9 +60,10 @@ def open_reader(
     apply to a `path` only: its engine follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine`
     names it; `parameters` are the engine's, as ADIOS2 documents them; `open_timeout_s` and `step_timeout_s` are how
     long to wait for the writer and for each step, in seconds: by default 120 and 600 for a stream, 0 for a file. So a
-    file must exist, and one that its writer never closed raises StreamFailed after its last complete step. `iterations`: each iteration of a
-    group-based openPMD file is a step, `/data/10/meshes/E/x` the variable `/data/meshes/E/x` of the step whose attribute
-    `/data/snapshot` is 10; of HDF5 that is always so.
+    file must exist, and one that its writer never closed raises StreamFailed after its last complete step.
+
+    `iterations`: each iteration of a group-based openPMD file is a step, `/data/10/meshes/E/x` the variable
+    `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5 that is always so.
 
     `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
     `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one,

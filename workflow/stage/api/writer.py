@@ -359,14 +359,19 @@ class Writer:
             )
         return whole, first
 
+    def tell_once(self, name: str, text: str) -> None:
+        """Say what becomes of a variable that the stream cannot have as it is: once, on rank 0."""
+        if name not in self._told and self._rank == 0:
+            self._told.add(name)
+            note(text)
+            print(f"note: {text}", file=sys.stderr, flush=True)
+
     def _tell_converted(self, name: str, value: Any) -> None:
         """Say once that what is written has another type."""
         letter = getattr(getattr(value, "dtype", None), "char", "")
-        if letter in CONVERTED and letter != "?" and name not in self._told and self._rank == 0:
-            self._told.add(name)
-            text = f"{name} is {value.dtype}, which ADIOS2's Python cannot write: it becomes {CONVERTED[letter]}"
-            note(text)
-            print(f"note: {text}", file=sys.stderr, flush=True)
+        if letter in CONVERTED and letter != "?":
+            known = f"{name} is {value.dtype}, which ADIOS2's Python cannot write"
+            self.tell_once(name, f"{known}: it becomes {CONVERTED[letter]}")
 
     def _check_form(self, block: BlockData) -> None:
         """Here and not in an engine, which only rank 0 may have: so that all ranks raise it."""
