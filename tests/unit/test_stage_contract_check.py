@@ -82,3 +82,17 @@ def test_families_of_types_are_those_of_the_plan() -> None:
         members = {name for name in variable_contracts.TYPES if name != "string"}
         matching = {name for name in members if issubclass(np.dtype(name).type, variables.FAMILIES[family])}
         assert matching == set(names), family
+
+
+def test_what_the_pipeline_file_says_of_a_writer_is_blamed_on_the_file() -> None:
+    end = StreamEnd(
+        "atoms", "atoms", "read", "SST", "atoms", variables={"positions": {}},
+        declared={"positions": "stages.sim.writes.atoms.variables.positions"},
+    )  # fmt: skip
+    with pytest.raises(ContractError) as caught:
+        check_contract(end, "mean", FOUND)
+    assert str(caught.value) == (
+        "stream atoms does not contain what stage mean needs: variable positions is missing; did you mean 'position'?; "
+        "its writer does not write what `stages.sim.writes.atoms.variables.positions` of the pipeline file says: "
+        "correct that"
+    )

@@ -163,13 +163,22 @@ def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> Non
     name is used.
     """
     sizes: dict[str, tuple[int, str]] = {}
-    wrong = [line for name, declared in end.variables.items() for line in _differences(name, declared, found, sizes)]
+    wrong = [
+        f"{line}{_declared_at(end, name)}"
+        for name, declared in end.variables.items() for line in _differences(name, declared, found, sizes)
+    ]  # fmt: skip
     if wrong:
         who = f"stage {stage}" if stage else "this program"
         needs = f"does not contain what {who} needs"
         what = needs if end.side == "read" else f"of {who} does not contain what is declared for it"
         lines = f" {wrong[0]}" if len(wrong) == 1 else "".join(f"\n  {line}" for line in wrong)
         raise ContractError(f"stream {end.stream} {what}:{lines}")
+
+
+def _declared_at(end: StreamEnd, name: str) -> str:
+    """That the pipeline file is wrong about the writer, not this reader."""
+    key = end.declared.get(name)
+    return "" if key is None else f"; its writer does not write what `{key}` of the pipeline file says: correct that"
 
 
 def near(name: str, names: Iterable[str]) -> str:
