@@ -137,6 +137,24 @@ def test_a_failure_has_its_reason_and_its_log(run_component: RunComponent) -> No
     assert "requested by the test" in result.log
 
 
+def test_a_mistake_is_told_of_the_argument_and_not_of_a_file_that_nobody_wrote(
+    tmp_path: Path, run_component: RunComponent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        run_component("histogram", reads={"input": "nothere.bp"}, parameters={"variable": "V"})
+    assert str(caught.value) == (
+        f'error: reads["input"]: there is no file nothere.bp\n  relative paths start at the current folder, {tmp_path}'
+    )
+    for given, key in (({"binz": 3}, 'parameters["binz"]'), ({"bins": "x"}, 'parameters["bins"]')):
+        with pytest.raises(SpecError) as caught:
+            run_component("histogram", reads={"input": [{"V": 1.0}]}, parameters={"variable": "V", **given})
+        assert [(each.place, each.key) for each in caught.value.problems] == [("", key)]
+    with pytest.raises(SpecError) as caught:
+        run_component("histogram", reads={"inputs": [{"V": 1.0}]}, parameters={"variable": "V"})
+    assert {each.key for each in caught.value.problems} <= {'reads["inputs"]', "component"}
+
+
 def test_a_mistake_is_found_before_anything_runs(run_component: RunComponent) -> None:
     with pytest.raises(SpecError, match="did you mean"):
         run_component("histogram", reads={"input": [{"V": np.zeros(3)}]}, parameters={"variable": "V", "bin": 16})

@@ -253,3 +253,18 @@ def test_without_a_rule_the_plan_is_what_it_was(plan_of: Planner) -> None:
     text = plan_of().to_json()
     for word in ("restart", "spool", "first_step", "skipped", "skips_now"):
         assert f'"{word}"' not in text
+
+
+def test_a_simulation_with_checkpoints_of_its_own_goes_on_by_resume_and_is_told_so(tmp_path: Path) -> None:
+    port = "writes: {field: {io: out, config: adios2.xml}}, on_failure: restart"
+    saved = "checkpoint: {files: state.*, outputs: {every: 10}, command: [./own, '${{ checkpoint.path }}']}"
+    for more, said in (
+        ("", "reads no stream, so that wf does not know where it was"),
+        (f", {saved}", "goes on from its checkpoints in the next part of a run, not within this one"),
+    ):
+        with pytest.raises(SpecError) as caught:
+            simulation = f"{{command: [./own], {port}{more}}}"
+            Planner(tmp_path)(SIMULATION.format(simulation=simulation, analysis=PDF, stream=", spool: auto"))
+        (problem,) = (each for each in caught.value.problems if each.key == "stages.sim.on_failure")
+        assert said in problem.message
+        assert "`wf resume` begins at its newest checkpoint when the run has ended" in problem.hint

@@ -8,6 +8,9 @@ import pytest
 
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
+from workflow.forecast.calibration_model import Calibration
+from workflow.forecast.make_forecast import make_forecast
+from workflow.plan.allocation_check import node_needs
 from workflow.plan.make import make_plan
 from workflow.plan.streams.engine_parameters import ParameterError
 from workflow.plan.streams.queue import check_bound
@@ -27,6 +30,7 @@ stages:
 streams:
   f: {from: sim, to: keep}
 """
+ROOMY = SITE.model_copy(update={"nodes": 2, "launcher": "mpiexec", "memory_per_node": 2**36})
 CLUSTER = SITE.model_copy(update={"nodes": 4, "launcher": "mpiexec"})
 
 
@@ -84,6 +88,29 @@ def test_more_nodes_take_more(plan_of: Planner) -> None:
     plan = plan_of(text % 4, site=CLUSTER)
     assert plan.stream("positions").queue_memory == 15 * 2**30
     assert "3.75 GiB on a node" in plan.reasons["streams.positions.queue.memory"]
+
+
+def test_the_fullest_node_counts_wherever_memory_is_compared(plan_of: Planner) -> None:
+    """5 ranks on 2 nodes: 3 and 2. The queue of 3 steps of 5 GiB is 9 GiB on the first node."""
+    plan = plan_of(ONE % (", ranks: 5, place: {nodes: 2}", "step_size: 5 GiB"), site=ROOMY)
+    assert "15 GiB, 9 GiB on a node" in plan.reasons["streams.positions.queue.memory"]
+    assert max(need.memory for need in node_needs(plan)) == 9 * 2**30
+    forecast = make_forecast(plan, Calibration(site="test"))
+    assert [each.queue_memory for each in forecast.streams] == [9 * 2**30]
+
+
+def test_openpmd_takes_by_environment_what_its_engine_has_anyway(plan_of: Planner) -> None:
+    text = """
+stages:
+  a: {command: [./a, "${{ streams.out.path }}"], writes: {out: {config: env}}}
+  b: {command: [./b, "${{ streams.out.path }}"], reads: {out: {config: env}}}
+streams:
+  out: {from: a, to: b, queue: {QUEUE}}
+"""
+    assert not [line for line in plan_of(text.replace("QUEUE", "limit: 2")).advice if "QueueLimit" in line]
+    (note,) = [line for line in plan_of(text.replace("QUEUE", "limit: 3")).advice if "QueueLimit" in line]
+    assert "openPMD-api has no environment variable for " in note
+    assert "QueueFullPolicy=Discard" in refused(plan_of, text.replace("QUEUE", "limit: 2, when_full: discard"))
 
 
 def test_queues_of_one_node_are_added_up(plan_of: Planner) -> None:

@@ -276,3 +276,31 @@ streams:
     assert [line for line in plan_of(text).advice if line.startswith(said)]
     for other in (text.replace("{io: x}", "{io: x, config: adios2.xml}"), text.replace("[b, c]", "b")):
         assert not [line for line in plan_of(other).advice if said in line]
+
+
+def test_options_of_openpmd_that_no_program_is_told_of(plan_of: Planner) -> None:
+    text = """
+stages:
+  a: {command: [./a, "${{ streams.out.path }}"], writes: {out: {config: openpmd.json}}}
+  b: {command: [./b, "${{ streams.out.path }}"], reads: {out: {config: openpmd.json}}}
+streams:
+  out: {from: a, to: b}
+"""
+    said = "stages.a.writes.out.config: nothing in its command, env or files names openpmd.json or"
+    assert [line for line in plan_of(text).advice if line.startswith(said)]
+    for given in ("@${{ streams.out.config }}", "@openpmd.json"):
+        told = text.replace('./a, "${{ streams.out.path }}"', f'./a, "${{{{ streams.out.path }}}}", "{given}"')
+        assert not [line for line in plan_of(told).advice if line.startswith(said)]
+
+
+def test_the_key_by_which_a_reader_relies_on_what_a_program_writes(plan_of: Planner) -> None:
+    text = """
+stages:
+  a: {command: [./a, "${{ streams.out.path }}"], writes: {out: {io: x, config: a.xml, variables: {T: {type: float64}}}}}
+  b: {component: keep}
+streams:
+  out: {from: a, to: b, variables: {T: {shape: [4]}}}
+"""
+    plan = plan_of(text)
+    assert end(plan, "b", "out").declared == {"T": "stages.a.writes.out.variables.T"}
+    assert end(plan, "a", "out").declared == {}

@@ -77,6 +77,23 @@ def test_a_script_that_reads_another_config_than_the_pipeline_names(plan_of: Pla
         assert not [each for each in found(plan_of, text) if "config" in each.key], source
 
 
+def test_a_script_that_declares_another_io_than_that_of_its_port(plan_of: Planner) -> None:
+    script = plan_of.folder / "mean.py"
+    text = (
+        f"stages:\n  walk: {{component: walker}}\n  mean: {{command: [{sys.executable}, "
+        '"${{ pipeline.dir }}/mean.py"], reads: {positions: {io: Out, config: adios2.xml}}}\n'
+        "streams:\n  positions: {from: walk, to: mean}\n"
+    )
+    script.write_text('a.declare_io("Outt"); a.declare_io("Checkpoint")\n')
+    (problem,) = [each for each in found(plan_of, text) if each.key == "stages.mean.reads.positions.io"]
+    assert (problem.level, problem.line) == ("warning", 6)
+    assert problem.message.startswith("mean.py declares the IO Outt and Checkpoint, and not `Out`")
+    assert problem.hint == "did you mean `Outt`?"
+    for source in ('a.declare_io("Out")', "a.declare_io(name)", 'a.declare_io("Else"); a.declare_io(name)', "pass"):
+        script.write_text(f"{source}\n")
+        assert not [each for each in found(plan_of, text) if each.key.endswith(".io")], source
+
+
 def test_a_script_that_opens_its_stream_by_adios2_though_its_port_names_no_io(plan_of: Planner) -> None:
     script = plan_of.folder / "mean.py"
     program = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/mean.py"]'
@@ -84,14 +101,18 @@ def test_a_script_that_opens_its_stream_by_adios2_though_its_port_names_no_io(pl
         f"stages:\n  walk: {{component: walker}}\n  mean: {{{program}, reads: {{positions: {{}}}}}}\n"
         "streams:\n  positions: {from: walk, to: mean}\n"
     )
-    script.write_text("import adios2\n")
 
     def said(text: str) -> list[Problem]:
         return [each for each in found(plan_of, text) if each.key == "stages.mean.reads.positions"]
 
-    (problem,) = said(text)
-    assert problem.level == "warning"
-    assert problem.message.startswith("mean.py imports adios2 and not workflow.stage")
+    imports = ("import adios2", "import sys, adios2", "import adios2 as a", "import adios2.bindings as b",
+               "from adios2 import Stream", "if True:\n    import adios2", "import os; import adios2",
+               "def f():\n    from adios2.stream import Stream")  # fmt: skip
+    for source in imports:
+        script.write_text(f"{source}\n")
+        (problem,) = said(text)
+        assert problem.level == "warning"
+        assert problem.message.startswith("mean.py imports adios2 and not workflow.stage")
     assert said(text.replace("{positions: {}}", "{positions: {io: a, config: adios2.xml}}")) == []
     for source in ("import adios2\nfrom workflow import stage\n", "import numpy\n", "# import adios2\n"):
         script.write_text(source)

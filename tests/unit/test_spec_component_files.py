@@ -50,6 +50,10 @@ def test_the_defaults_of_a_shipped_component_are_right(name: str) -> None:
     [
         ("{type: integer, help: h}", 'unknown type "integer"'),
         ("{type: 'bool[2]', help: h}", 'unknown type "bool[2]"'),
+        (
+            "{type: output, only_with: nothing, help: h}",
+            "`only_with: nothing` is for an output, and names a parameter of type bool",
+        ),
         ("{type: 'int[0]', help: h}", 'unknown type "int[0]"'),
         ("{type: 'int[1|]', help: h}", 'unknown type "int[1|]"'),
         ("{type: 'int[0|2|0]', help: h}", 'unknown type "int[0|2|0]"'),

@@ -89,3 +89,17 @@ def test_a_type_that_numpy_lacks_is_a_difference(kind: str) -> None:
     with pytest.raises(ContractError, match=f"expected type number, found {kind}"):
         check_contract(end_with({"V": {"type": "number"}}), "pdf", {"V": Info(kind, (2,))})
     assert Info(kind, (2,)).nbytes == 0
+
+
+def test_what_the_pipeline_file_says_of_a_writer_is_blamed_on_the_file() -> None:
+    end = StreamEnd(
+        "atoms", "atoms", "read", "SST", "atoms", variables={"positions": {}},
+        declared={"positions": "stages.sim.writes.atoms.variables.positions"},
+    )  # fmt: skip
+    with pytest.raises(ContractError) as caught:
+        check_contract(end, "mean", FOUND)
+    assert str(caught.value) == (
+        "stream atoms does not contain what stage mean needs: variable positions is missing; did you mean 'position'?; "
+        "its writer does not write what `stages.sim.writes.atoms.variables.positions` of the pipeline file says: "
+        "correct that"
+    )

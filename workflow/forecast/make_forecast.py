@@ -35,6 +35,7 @@ from workflow.forecast.quartiles import NOTHING, Estimate, Quartiles, exactly, t
 from workflow.forecast.stream_costs import StreamTerms, stream_terms
 from workflow.formatting import plural, rate, size
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
+from workflow.plan.streams.queue import held_on_node, steps_held
 
 # By how much a time per step is off at most, besides the spread of what was measured, in 80 % of runs: chosen from the
 # first pipelines of tests/bench/bench_forecast.py and its studies; its pipelines of other shapes judge it.
@@ -269,8 +270,7 @@ def _queue_memory(stream: StreamPlan, size: StreamSize, plan: Plan) -> float | N
     if stream.queue is None:
         return None
     writer = plan.stage(stream.writer)
-    share = min(1.0, writer.placement.ranks_per_node / writer.ranks)
-    return (stream.queue.limit + 1) * size.bytes * share
+    return held_on_node(int(steps_held(stream.queue) * size.bytes), writer.ranks, writer.placement)
 
 
 def _compute_pace(stream: StreamPlan, known: Knowledge) -> Quartiles | None:

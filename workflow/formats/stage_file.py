@@ -37,6 +37,7 @@ class StreamEnd:
     `before`: how many steps come before the first one at `path`; `earlier`: the file that holds them, if it is read.
     `skipped`: the steps that the program does not get; `skips_now`: the one of them that no attempt has
     left out yet.
+    `declared`: of a reading end, variable → the key by which the pipeline file says that its writer writes it.
     `on_node`: of a spool, where on its node the file is; `path` is then a link to it, which the writer makes.
     """
 
@@ -50,6 +51,7 @@ class StreamEnd:
     step_timeout_s: float | None = STEP_TIMEOUT_S  # None: no limit, wait as long as the writer lives
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     silence_limit_s: float | None = None

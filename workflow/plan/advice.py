@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
+from workflow.plan.programs.placeholder_expansion import names_config
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
+from workflow.plan.topology.ports import KEY_OF_SIDE, JoinedStream
 from workflow.site.site_model import Site
 from workflow.spec.models.stage_policies import OPENPMD
 
@@ -16,6 +17,8 @@ from workflow.spec.models.stage_policies import OPENPMD
 MANY_NODES_FOR_TCP = 16
 # wf gives the path to these in their deck or arguments.
 _WITH_PATH = ("warpx", "picongpu")
+# Files of options that a program must be told of, or open by itself.
+_OPTION_FILES = ("openpmd.json", "openpmd.toml")
 
 
 def advise(
@@ -97,6 +100,12 @@ def _on_programs(
                 f"stage {port.stage}: nothing in its command, env or files uses "
                 f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself; "
                 "`path:` of its port names one that is fixed"
+            )
+        if port.dialect in _OPTION_FILES and not names_config(declared[port.stage], stream.name, port.config or ""):
+            notes.advise(
+                f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}.config: nothing in its command, env or "
+                f"files names {port.config} or `${{{{ streams.{stream.name}.config }}}}`: a program that does not read "
+                "that file by itself takes the defaults of openPMD-api"
             )
         if port.dialect is None and port is joined.writer and stream.traits.queued and len(joined.readers) > 1:
             count = len(joined.readers)

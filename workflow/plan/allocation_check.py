@@ -11,6 +11,7 @@ from workflow.errors import Problem, to_message
 from workflow.formatting import duration, plural, size
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.plan.streams.queue import held_on_node
 from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.queue_model import HOW_TO_SUBMIT
 from workflow.site.site_model import Site
@@ -91,11 +92,12 @@ def node_needs(plan: Plan) -> list[NodeNeed]:
 
 
 def _queues_by_stage(plan: Plan) -> dict[str, int]:
-    """Stage → bytes that the queues of its streams may hold on each of its nodes."""
+    """Stage → bytes that the queues of its streams may hold on one of its nodes."""
     held: dict[str, int] = {}
     for stream in plan.streams:
-        nodes = sum(end - first for first, end in plan.stage(stream.writer).placement.nodes)
-        held[stream.writer] = held.get(stream.writer, 0) + (stream.queue_memory or 0) // max(1, nodes)
+        writer = plan.stage(stream.writer)
+        on_node = held_on_node(stream.queue_memory or 0, writer.ranks, writer.placement)
+        held[stream.writer] = held.get(stream.writer, 0) + on_node
     return held
 
 

@@ -133,9 +133,9 @@ def make_plan(
     ]  # fmt: skip
     contracts = {name: each.contract for name, each in decided.items()}
     estimates = estimate_streams(joined, contracts, ends, declared, placements, site, notes)
-    check_outputs(stages, declared, problems)
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
+    check_outputs(stages, streams, declared, problems)
     check_spool_places(stages, streams, site, notes)
     expectations = plan_expectations(spec, stages, streams, problems)
     check_site_environment(site, spec.not_secret, problems)

@@ -73,7 +73,7 @@ class EndPlan(PlanPart):
 
     rare: ClassVar[tuple[str, ...]] = (
         "silence_limit_s", "first_step", "repeated", "part_step", "before", "earlier", "skipped", "skips_now",
-        "on_node", "does_without", "passes", "opened",
+        "on_node", "does_without", "passes", "opened", "declared",
     )  # fmt: skip
 
     stream: str
@@ -88,6 +88,11 @@ class EndPlan(PlanPart):
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own gets engine and parameters")
     variables: dict[str, TypeAndShape] = Field({}, description="contract, checked when the first step is read")
+    declared: dict[str, str] = Field(
+        {},
+        description="of a reading end: variable → the key of the pipeline file by which its writer, a program without "
+        "workflow.stage, is to write it",
+    )
     units: dict[str, str] = Field({}, description="of variables that have one in the pipeline file or a component's")
     share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
     steps: int | None = Field(None, description="how many its component writes when it is not stopped; None: not known")

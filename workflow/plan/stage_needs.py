@@ -16,6 +16,7 @@ from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.site.availability import (
     ConfigNeed,
     EngineNeed,
+    IoNeed,
     ModuleNeed,
     NewFileNeed,
     OwnOpenNeed,
@@ -133,6 +134,9 @@ def _of_configs(stage: StagePlan, script: str) -> Iterator[StageNeed]:
     """The config files of ADIOS2 that a script is to read: it fails without one, or opens streams as it likes."""
     ends = [end for end in stage.ends if end.config is not None and end.dialect in ("adios2.xml", "adios2.yaml")]
     names = tuple(dict.fromkeys(Path(str(end.config)).name for end in ends))
+    for end in ends:
+        key = f"stages.{stage.name}.{KEY_OF_SIDE[end.side]}.{end.port}.io"
+        yield StageNeed(stage.name, key, IoNeed(_plain(end.io), script), certain=False)
     if ends:
         key = f"stages.{stage.name}.{KEY_OF_SIDE[ends[0].side]}.{ends[0].port}.config"
         yield StageNeed(stage.name, key, ConfigNeed(names, script), certain=False)

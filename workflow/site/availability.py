@@ -5,6 +5,7 @@ The plan states the needs (`workflow.plan.stage_needs`, pure). Nothing is import
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -97,6 +98,15 @@ class ConfigNeed:
 
 
 @dataclass(frozen=True)
+class IoNeed:
+    """The IO of ADIOS2 that a script has to declare, so that its config holds for it."""
+
+    io: str
+    script: str
+    """Absolute."""
+
+
+@dataclass(frozen=True)
 class OwnOpenNeed:
     """A script that is taken to open this stream through `workflow.stage`, because its port names no `io`."""
 
@@ -113,7 +123,7 @@ class NewFileNeed:
     """Absolute."""
 
 
-Thing = ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | OwnOpenNeed | NewFileNeed
+Thing = ProgramNeed | ScriptNeed | ModuleNeed | EngineNeed | ConfigNeed | IoNeed | OwnOpenNeed | NewFileNeed
 
 
 @dataclass(frozen=True)
@@ -222,7 +232,36 @@ def look_up_config(need: StageNeed, thing: ConfigNeed) -> NeedState:
     return NeedState(need, "missing", text, hint)
 
 
-_IMPORTS_ADIOS2 = re.compile(r"^\s*(?:import|from)\s+adios2\b", re.MULTILINE)
+_DECLARED = re.compile(r"""declare_io\s*\(\s*["']([^"']+)["']""")
+
+
+def look_up_io(need: StageNeed, thing: IoNeed) -> NeedState:
+    """Whether a script declares its IO; one whose names are not in its text as they are is taken to do so."""
+    try:
+        text = Path(thing.script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    named = [*dict.fromkeys(_DECLARED.findall(text))]
+    every = len(re.findall(r"declare_io\s*\(", text))
+    if not named or every > len(_DECLARED.findall(text)) or thing.io in named:
+        return NeedState(need, "ok", thing.io)
+    script = Path(thing.script).name
+    detail = f"{script} declares the IO {' and '.join(named)}, and not `{thing.io}`, which wf configures"
+    return NeedState(need, "missing", detail, did_you_mean(thing.io, named) or f"write `io: {named[0]}`")
+
+
+_IMPORT_LINE = re.compile(r"^\s*(?:import|from)\s(?:[^#\n]*[\s,])?adios2\b", re.MULTILINE)
+
+
+def _imports_adios2(text: str) -> bool:
+    """Whether a script names adios2 in an import, wherever and however."""
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except (SyntaxError, ValueError, RecursionError):  # it may be of another version of Python
+        return _IMPORT_LINE.search(text) is not None
+    names = [alias.name for each in nodes if isinstance(each, ast.Import) for alias in each.names]
+    names += [each.module or "" for each in nodes if isinstance(each, ast.ImportFrom) and not each.level]
+    return any(name.partition(".")[0] == "adios2" for name in names)
 
 
 def look_up_own_open(need: StageNeed, thing: OwnOpenNeed) -> NeedState:
@@ -231,7 +270,7 @@ def look_up_own_open(need: StageNeed, thing: OwnOpenNeed) -> NeedState:
         text = Path(thing.script).read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    if "workflow" in text or not _IMPORTS_ADIOS2.search(text):
+    if "workflow" in text or not _imports_adios2(text):
         return NeedState(need, "ok", thing.script)
     name = Path(thing.script).name
     detail = f"{name} imports adios2 and not workflow.stage, by which a port without `io` is opened"
@@ -414,6 +453,8 @@ def _with_imports(needs: Sequence[StageNeed], found: list[NeedState]) -> Iterato
             found.append(look_up_engine(need, thing))
         elif isinstance(thing, ConfigNeed):
             found.append(look_up_config(need, thing))
+        elif isinstance(thing, IoNeed):
+            found.append(look_up_io(need, thing))
         elif isinstance(thing, OwnOpenNeed):
             found.append(look_up_own_open(need, thing))
         else:

@@ -248,6 +248,10 @@ def load_component_file(path: Path) -> Component:
     for name, parameter in component.parameters.items():
         at = ("parameters", name)
         problems += [problem_at(node, at, message, hint) for message, hint in check_declaration(parameter)]
+        other = component.parameters.get(parameter.only_with)
+        if parameter.only_with and (other is None or other.type != "bool" or parameter.type != "output"):
+            message = f"`only_with: {parameter.only_with}` is for an output, and names a parameter of type bool"
+            problems.append(problem_at(node, at, message, "remove it, or name such a parameter"))
     if not is_file(path.parent / component.program):
         message = f"there is no `{shortened(component.program)}` beside it"
         problems.append(problem_at(node, ("program",), message, "write the program"))

@@ -202,7 +202,7 @@ def check_contract(
     sizes: dict[str, tuple[int, str]] = {}
     contract = {**dict.fromkeys(sorted(wanted), _ANYTHING), **end.variables}
     wrong = [
-        line
+        f"{line}{_declared_at(end, name)}"
         for name, declared in contract.items()
         if name in found or name not in may_lack
         for line in _differences(name, declared, found, sizes)
@@ -213,6 +213,12 @@ def check_contract(
         what = needs if end.side == "read" else f"of {who} does not contain what is declared for it"
         lines = f" {wrong[0]}" if len(wrong) == 1 else "".join(f"\n  {line}" for line in wrong)
         raise ContractError(f"stream {end.stream} {what}:{lines}")
+
+
+def _declared_at(end: StreamEnd, name: str) -> str:
+    """That the pipeline file is wrong about the writer, not this reader."""
+    key = end.declared.get(name)
+    return "" if key is None else f"; its writer does not write what `{key}` of the pipeline file says: correct that"
 
 
 def is_typo(name: str, names: Iterable[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 from workflow.api.runs import run_pipeline
 from workflow.data_files.read_steps import open_data
 from workflow.engines import KEPT_VIA
+from workflow.errors import Problem, SpecError
 from workflow.report.notebook_report import RunReport
 from workflow.spec.component_files import component_dir, load_component_file
 
@@ -98,6 +100,10 @@ def run_component(
         ComponentRunFailed: the run has failed.
         SpecError: there is no such component, port or parameter, or the steps do not have what it needs.
     """
+    for port, steps in reads.items():
+        if isinstance(steps, str | os.PathLike) and not Path(steps).exists():
+            hint = f"relative paths start at the current folder, {Path.cwd()}"
+            raise SpecError([Problem("", 0, 0, f'reads["{port}"]', f"there is no file {os.fspath(steps)}", hint)])
     where = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
     is_command = not isinstance(component, str | os.PathLike)
     if writes is None:
@@ -121,12 +127,35 @@ def run_component(
     file = where / "pipeline.yaml"
     # JSON is YAML.
     file.write_text(json.dumps(pipeline | ({"streams": streams} if streams else {}), indent=1), encoding="utf-8")
-    report = run_pipeline(file, run_dir=where / "run", progress=False)
+    try:
+        report = run_pipeline(file, run_dir=where / "run", progress=False)
+    except SpecError as error:  # it names the pipeline file, which the caller has not written
+        raise SpecError([_of_argument(each) for each in error.problems]) from None
     result = _result(report, where / "run", writes)
     if check and report.run.state != "succeeded":
         who = "" if report.run.stage in (None, _TESTED) else f"{report.run.stage} "
         raise ComponentRunFailed(f"{component}: {who}{report.run.reason}\n{_end_of(result.log)}\n(in {where})")
     return result
+
+
+# Key of the pipeline file → the argument that it was made of; `N`: the name of a port or parameter.
+_ARGUMENTS = (
+    (re.compile(rf"stages\.{_TESTED}\.with\.([^.\[]+)"), 'parameters["N"]'),
+    (re.compile(rf"stages\.{_TESTED}\.(?:component|command)"), "component"),
+    (re.compile(r"(?:stages\.feed|streams\.read)-([^.\[]+)"), 'reads["N"]'),
+    (re.compile(r"(?:stages\.keep|streams\.write)-([^.\[]+)"), 'writes: "N"'),
+    (re.compile(rf"stages\.{_TESTED}\.ranks"), "ranks"),
+)
+
+
+def _of_argument(problem: Problem) -> Problem:
+    """The same of an argument of `run_component`."""
+    key = "component"
+    for pattern, argument in _ARGUMENTS:
+        if found := pattern.match(problem.key):
+            key = argument.replace("N", found[1]) if found.groups() else argument
+            break
+    return problem._replace(source="", line=0, column=0, key=key)
 
 
 def read_steps(path: Path) -> list[StepData]:

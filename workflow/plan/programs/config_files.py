@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from workflow.plan.placeholders import work_dir
-from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan, StreamPlan
 from workflow.plan.plan_notes import Problems
 from workflow.plan.programs.edited_configs import EDITORS, ConfigError, EditedConfig, xml_operator
 from workflow.plan.programs.openpmd import check_deck, configuration, warpx_lines
@@ -234,22 +234,52 @@ def _edit(
         return EditedConfig(text, [])
 
 
-def check_outputs(stages: list[StagePlan], declared: Mapping[str, DeclaredStage], problems: Problems) -> None:
-    """Two components that would write the same file. A name without an ending is a directory, which may be shared."""
-    seen: dict[str, str] = {}
+def check_outputs(
+    stages: Sequence[StagePlan],
+    streams: Sequence[StreamPlan],
+    declared: Mapping[str, DeclaredStage],
+    problems: Problems,
+) -> None:
+    """Two stages that would write into one file or folder, or one of them into what another one writes."""
+    taken: dict[PurePosixPath, str] = {}  # place → who writes there
+    for stream in streams:
+        for name in stream.on_disk:
+            taken[PurePosixPath(posixpath.normpath(name))] = f"stream {stream.name}"
+    inside: dict[PurePosixPath, str] = {}  # folder → who writes something in it
+    for place, owner in taken.items():
+        inside |= dict.fromkeys(place.parents, owner)
     for stage in stages:
-        component = declared[stage.name].component
-        for key, parameter in component.parameters.items() if component is not None else ():
-            path = stage.parameters.get(key)
-            if parameter.type != "output" or not isinstance(path, str) or not PurePosixPath(path).suffix:
+        its = [(key, PurePosixPath(posixpath.normpath(path))) for key, path in _outputs(stage, declared[stage.name])]
+        for key, path in its:
+            above = next((each for each in (path, *path.parents) if each in taken), None)
+            other, what = taken.get(above or path, ""), above or path
+            if not other and (other := inside.get(path, "")):
+                what = next(each for each in taken if path in each.parents and taken[each] == other)
+            if not other:
                 continue
-            first = seen.setdefault(posixpath.normpath(path), stage.name)
-            if first != stage.name:
-                problems.add(
-                    f"stages.{stage.name}.with.{key}",
-                    f"stage {first} writes the same file, {path.removeprefix(RUN_DIR + '/')}",
-                    f"give another `{key}:` here",
-                )
+            shown, theirs = _in_run_dir(path), _in_run_dir(what)
+            where = "the same place" if what == path else theirs if above else f"{theirs}, inside of it"
+            problems.add(
+                f"stages.{stage.name}.with.{key}",
+                f"{shown}: {other} writes {where}, and each would overwrite what the other one writes",
+                f"give another `{key}:` here",
+            )
+        for _, path in its:
+            taken.setdefault(path, f"stage {stage.name}")
+            for parent in path.parents:
+                inside.setdefault(parent, f"stage {stage.name}")
+
+
+def _outputs(stage: StagePlan, declared: DeclaredStage) -> Iterator[tuple[str, str]]:
+    """The parameters of a component that name what it writes, each with its value."""
+    for key, parameter in declared.component.parameters.items() if declared.component is not None else ():
+        path, is_off = stage.parameters.get(key), stage.parameters.get(parameter.only_with) is False
+        if parameter.type == "output" and isinstance(path, str) and path and not is_off:
+            yield key, path
+
+
+def _in_run_dir(path: PurePosixPath) -> str:
+    return str(path).removeprefix(RUN_DIR + "/")
 
 
 def _check_inside(key: str, name: str, problems: Problems) -> None:

@@ -17,7 +17,9 @@ from workflow.plan.plan_model import EndPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, JoinedStream, StagePort
+from workflow.spec.models.engine import Engine
 from workflow.spec.models.stage_policies import OPENPMD
+from workflow.spec.placeholder_syntax import scalar_text
 from workflow.spec.suggest import did_you_mean, listing
 
 # WarpX calls its series so, in the directory that it is given.
@@ -35,11 +37,12 @@ _MEBIBYTE_VARIABLES = {
     "MaxShmSize": "OPENPMD_ADIOS2_BP5_MaxShmMB",
 }
 _ASYNC = {"Guided": "1", "Sync": "0"}
-# Defaults of openPMD-api or ADIOS2, which need not be set.
-_ANYWAY = {"RendezvousReaderCount": "1", "QueueLimit": "2", "QueueFullPolicy": "Block"}
-# Choices of wf that change speed or timeouts, not results.
+# What openPMD-api sets where nobody else does (src/IO/ADIOS/ADIOS2File.cpp); all else has the default of its engine.
+_BY_OPENPMD = {"QueueLimit": "2"}
+# Settings that change speed, memory or timeouts, not results.
 _BETTER = {
-    "OpenTimeoutSecs", "BeginStepPollingFrequencySecs", "SpeculativePreloadMode", "ControlModule", "NetworkInterface",
+    "QueueLimit", "OpenTimeoutSecs", "BeginStepPollingFrequencySecs", "SpeculativePreloadMode", "ControlModule",
+    "NetworkInterface",
 }  # fmt: skip
 
 
@@ -151,7 +154,7 @@ def check_ends(
         if end.side == "read" and stream.writer is not None:
             _check_writer(stages[stream.writer.stage], key, notes.problems)
         if end.dialect == "env":
-            _check_environment(port, end, key, _by_user(stream), notes)
+            _check_environment(port, end, key, _by_user(stream), stream.engine, notes)
 
 
 def _check_writer(writer: DeclaredStage, key: str, problems: Problems) -> None:
@@ -168,9 +171,16 @@ def _by_user(stream: JoinedStream) -> set[str]:
     return {name.lower() for name in stream.spec.parameters}
 
 
-def _check_environment(port: StagePort, end: EndPlan, key: str, by_user: Collection[str], notes: Notes) -> None:
+def _holds_anyway(parameter: str, value: str, engine: Engine) -> bool:
+    default = _BY_OPENPMD.get(parameter, engine.parameters[parameter].default)
+    return default is not None and value.lower() == scalar_text(default).lower()
+
+
+def _check_environment(
+    port: StagePort, end: EndPlan, key: str, by_user: Collection[str], engine: Engine, notes: Notes
+) -> None:
     untold = [each for each, value in end.parameters.items() if _variable(each, value) is None]
-    untold = [each for each in untold if _ANYWAY.get(each) != end.parameters[each]]
+    untold = [each for each in untold if not _holds_anyway(each, end.parameters[each], engine)]
     wrong = [each for each in untold if each.lower() in by_user or each not in _BETTER]
     if wrong:
         said = ", ".join(f"{each}={end.parameters[each]}" for each in wrong)

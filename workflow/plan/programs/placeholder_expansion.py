@@ -36,6 +36,13 @@ def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
     return found
 
 
+def names_config(stage: DeclaredStage, stream: str, config: str) -> bool:
+    """Whether a text of a stage has the name of a config file, or its placeholder."""
+    written = {name for name, meant in stage.renamed.items() if meant == stream} | {stream}
+    wanted = {f"streams.{name}.config" for name in written}
+    return any(config in text or wanted & {*names_in(text)} for text in _texts(stage))
+
+
 def pipeline_values(
     pipeline_dir: str,
     python: str,

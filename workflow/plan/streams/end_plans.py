@@ -114,7 +114,12 @@ def make_ends(
         else:
             share = decide_share(port, stream, stages, placements, site, origins, notes)
         end = _to_end(port, stream, decided, parameters, operators, share, deadlines)
-        changed = {"steps": _declared_steps(stage, port), "silence_limit_s": _silence_limit_s(port, stream, stages)}
+        declared = _declared(stream, stages, end) if port.side == "read" else {}
+        changed: dict[str, Any] = {
+            "steps": _declared_steps(stage, port),
+            "silence_limit_s": _silence_limit_s(port, stream, stages),
+        }
+        changed |= {"declared": declared} if declared else {}
         ends.append((stage.name, end.model_copy(update=changed)))
     return ends
 
@@ -126,6 +131,21 @@ def _silence_limit_s(port: StagePort, stream: JoinedStream, stages: Mapping[str,
     readers = [stages[each.stage] for each in stream.readers]
     needed = [reader for reader in readers if not reader.is_optional]
     return SILENCE_LIMIT_S if all(reader.spec.on_failure.do == "restart" for reader in needed) else None
+
+
+def _declared(stream: JoinedStream, stages: Mapping[str, DeclaredStage], end: EndPlan) -> dict[str, str]:
+    """Where the file says that a program which checks nothing itself writes the variables that a reader relies on."""
+    writer = stream.writer
+    if writer is None or stages[writer.stage].spec.uses_stage:
+        return {}
+    port = stages[writer.stage].spec.writes.get(writer.name)
+    of_port = (
+        {name: f"stages.{writer.stage}.writes.{writer.name}.variables.{name}" for name in port.variables}
+        if port
+        else {}
+    )
+    of_stream = {name: f"streams.{stream.name}.variables.{name}" for name in stream.spec.variables}
+    return {name: key for name, key in {**of_stream, **of_port}.items() if name in end.variables}
 
 
 def _declared_steps(stage: DeclaredStage, port: StagePort) -> int | None:

@@ -139,11 +139,21 @@ def queue_memory(joined: JoinedStream, size: StepSize | None, ranks: int, placem
     queue, engine = queue_of(joined), joined.engine.traits
     if size is None or queue is None:
         return None
-    steps = queue.limit + 1
+    steps = steps_held(queue)
     all_ranks = steps * size.bytes
-    on_node = all_ranks * placement.ranks_per_node // ranks
+    on_node = held_on_node(all_ranks, ranks, placement)
     key = f"streams.{joined.name}" + ("" if joined.spec.step_size is None else ".step_size")
     return QueueMemory(key, joined.name, all_ranks, on_node, list(placement.nodes), size, steps, engine)
+
+
+def steps_held(queue: Queue) -> int:
+    """The queue, and the step that is being filled."""
+    return queue.limit + 1
+
+
+def held_on_node(size: int, ranks: int, placement: Placement) -> int:
+    """What the node with most ranks of a writer holds, of so many bytes of all its ranks."""
+    return size * min(ranks, placement.ranks_per_node) // ranks
 
 
 def check_rank_limit(queue: QueueMemory, ranks: int, problems: Problems) -> None:

@@ -220,8 +220,12 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     if stage.component is not None and stage.component.state is None:
         what = "simulation" if stage.component.kind == "simulation" else "component"
         return f"runs {what} `{stage.component.component}`, which cannot go on where it was", stop
+    resume = "`wf resume` begins at its newest checkpoint when the run has ended"
     if not read and not stage.spec.uses_stage:
-        return "reads no stream, so that wf does not know where it was", stop
+        if stage.spec.checkpoint is not None:
+            return "goes on from its checkpoints in the next part of a run, not within this one", f"{stop}: {resume}"
+        more = f"; with `checkpoint: {{files: NAME.*, …}}` {resume}"
+        return "reads no stream, so that wf does not know where it was", stop + more
     for stream in read:
         if has_spool(stream.spec, stream.engine) and not stage.spec.uses_stage:
             why = f"reads {stream.name} by SST without workflow.stage, and would have to read its spool by BP5"

@@ -30,7 +30,7 @@ _TAP_SHARE = 0.8
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    found = _lost_message(state, t) or _start_deadline(state, t) or _reopened(state, t)
+    found = _lost_message(state, t) or _start_deadline(state, t) or _reopened(state)
     found = found or _step_deadline(state, silences, t)
     return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
@@ -74,7 +74,7 @@ def _start_deadline(state: RunState, t: float) -> RunFailure | None:
     return None
 
 
-def _reopened(state: RunState, t: float) -> RunFailure | None:
+def _reopened(state: RunState) -> RunFailure | None:
     for end, since in reopened_streams(state):
         if since < state.back(state.plan.deadlines.start):
             readers = state.plan.stream(end.stream).readers

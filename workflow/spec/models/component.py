@@ -29,6 +29,7 @@ class Parameter(Spec):
     min: float | None = None
     max: float | None = None
     unit: str = ""
+    only_with: str = Field("", description="of an output: the `bool` parameter without which nothing is written there")
     help: str
 
 

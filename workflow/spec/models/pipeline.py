@@ -222,6 +222,8 @@ class ProgramPort(Spec):
             raise ValueError(f"config is missing; name the file that the program reads: `config: {self.dialect}`")
         if self.path is not None and self.dialect in WRITE_ONLY:
             raise ValueError(f"wf tells {self.dialect} which name it writes; remove `path`")
+        if self.io is not None and self.spoken in NAMELESS:
+            raise ValueError("openPMD-api names its own IOs, so that io has no effect; remove `io`")
         if self.io is None and self.spoken == "warpx":
             raise ValueError("io is missing; give the name of the diagnostic: `io: diag1`")
         if self.io is None and self.spoken is not None and self.spoken not in NAMELESS:
