@@ -99,7 +99,9 @@ def _miscount(state: RunState, end: EndState) -> str | None:
         return "" if ended else None
     if end.steps < writer.steps:
         # A reader that saw the end of the stream has all steps; this one left before.
-        return f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+        wrote, then = ("wrote", "") if ended else ("had written", " by then")  # it may go on
+        of = f"{_steps(writer.steps)} that {writer.stage} {wrote} to {end.stream}"
+        return f"read only {end.steps} of the {of}{then}"
     return "" if ended else None
 
 
