@@ -103,6 +103,11 @@ def three_figures(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def plain_figure(value: float) -> str:
+    """`1.23`, `12.3`, `123`; of small values three digits that say something: `0.00123`, `4.5e-06`."""
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else three_figures(value)
+
+
 _CONTROL = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
 
 

@@ -383,7 +383,7 @@ def test_figures_that_the_program_measured(tmp_path: Path) -> None:
     command = next(line for line in pipeline.splitlines() if "command:" in line)
     (tmp_path / "pipeline.yaml").write_text(pipeline.replace(command, f"    command: [sh, -c, {write}]"))
     campaign.wf("run", "-q")
-    assert "1.50 sites/s" in campaign.wf("report")
+    assert "1.5 sites/s" in campaign.wf("report")
     results = report_campaign(tmp_path / "campaign.yaml", campaign.directory)[0]
     assert sorted(value for each in results.results for value in each.values) == [1.5, 1.5, 2.5, 2.5]
     run = next((campaign.directory / "runs").iterdir())

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from workflow import formatting
+from workflow.campaign.results.campaign_tables import metric_text
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,17 @@ def test_a_text_in_one_line_and_a_command_for_a_shell() -> None:
     assert formatting.one_line(" a\tb\n c\x07d ") == "a b c d"
     assert formatting.in_one_line("3.2 s of 4 s") == "3.2\u00a0s\u00a0of\u00a04\u00a0s"
     assert formatting.command_text(["run", "a b", "--n", "…", "-n…"]) == "run 'a b' --n … '-n…'"
+
+
+def test_small_figures_are_not_zero() -> None:
+    values = (0.0, 1.234, 123.4, 0.0999, 0.00123, -4.5e-6)
+    assert [formatting.plain_figure(value) for value in values] == [
+        "0.00",
+        "1.23",
+        "123",
+        "0.0999",
+        "0.00123",
+        "-4.5e-06",
+    ]
+    assert metric_text(3.2e-5, "") == "3.2e-05" and metric_text(0.001, "steps/s") == "0.001 steps/s"
+    assert metric_text(1.23456, "K") == "1.23456 K", "a result of a program"

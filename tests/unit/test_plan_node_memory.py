@@ -85,7 +85,9 @@ def test_a_program_of_the_users_own(plan_of: Planner, program: str, port: str, e
     plan = plan_of(OWN.replace("PROGRAM", program).replace("PORT", port))
     if expected == "SHM":
         assert engine(plan, "field") == "SHM"
-        assert "use workflow.stage, as ports without `io` say of sim (measured" in reason(plan, "field")
+        assert "use workflow.stage (sim: a port without `io` is opened by workflow.stage; measured" in reason(
+            plan, "field"
+        )
     else:
         assert engine(plan, "field") == "SST" and f"`transport: shm` is not taken: {expected}" in reason(plan, "field")
 

@@ -22,6 +22,7 @@ from workflow.run.state.events import (
     Interrupted,
     RunStarted,
     StageExited,
+    StagesRestarted,
     StageStarted,
     StreamOpened,
     StreamProgress,
@@ -184,3 +185,20 @@ def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
     os.close(reader)
     process.communicate(b"\n", timeout=60)
     assert process.returncode == 4
+
+
+def test_the_rate_of_a_stream_whose_writer_was_started_again_is_over_all_its_time() -> None:
+    """The steps of the attempts before count, and so does their time."""
+    state = fold(
+        initial_state(make_plan()),
+        [
+            RunStarted(START, "sample", 1, 1, "node1"),
+            StageStarted(START, "md", 7),
+            StreamOpened(START + 1, "atoms", "md", "write"),
+            StreamProgress(START + 21, "atoms", "md", "write", 40, 4000),
+            StagesRestarted(START + 22, ["md"], 2, 40),
+            StreamOpened(START + 30, "atoms", "md", "write"),
+            StreamProgress(START + 31, "atoms", "md", "write", 60, 6000),
+        ],
+    )
+    assert "60 written, 0 read, 2 steps/s, 200 B/s" in stream_line(state, "atoms")

@@ -183,6 +183,10 @@ def test_a_run_that_has_lost_a_part_says_so_with_its_verdict(
     (line,) = list_runs([run_dir])
     assert line.lacks == "5 of 6 members"
     assert run_table([line]).rows[0][1] == "succeeded, 5 of 6 members"
+    (run_dir / "expectations.json").write_text('{"expectations_version": 1, "expec')
+    (line,) = list_runs([run_dir])
+    assert line.lacks == "5 of 6 members, expectations.json cannot be read"
+    (run_dir / "expectations.json").unlink()
     records = read_records(run_dir)
     page = make_html(records, report)
     assert 'class="verdict succeeded part">✓ succeeded, 5 of 6 members<' in page

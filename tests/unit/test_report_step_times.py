@@ -100,11 +100,11 @@ def test_figures_by_the_names_that_campaigns_use(tmp_path: Path) -> None:
 def test_the_table_of_the_page(tmp_path: Path) -> None:
     report = make_run(tmp_path, **compared((2.0, 3.0, 2), (8.0, 20.0, 3)))
     assert spread_table(report).rows == [
-        ["md", "whole; ranks: computing", "7.50 s", "7.95 s", "8.00 s", "2.50 (rank 3)"],
+        ["md", "whole step (ranks: computing)", "7.50 s", "7.95 s", "8.00 s", "2.50 (rank 3)"],
         ["md", "writing atoms", "3.50 s", "3.95 s", "4.00 s", "1.50 (rank 2)"],
-        ["one", "whole; ranks: computing", "6.50 s", "6.95 s", "7.00 s", "1.00 (rank 0)"],
+        ["one", "whole step (ranks: computing)", "6.50 s", "6.95 s", "7.00 s", "1.00 (rank 0)"],
         ["one", "loading atoms", "1.50 s", "1.95 s", "2.00 s", "1.50 (rank 1)"],
-        ["two", "whole; ranks: computing", "8.50 s", "8.95 s", "9.00 s", "1.00 (rank 0)"],
+        ["two", "whole step (ranks: computing)", "8.50 s", "8.95 s", "9.00 s", "1.00 (rank 0)"],
         ["two", "loading atoms", "3.50 s", "3.95 s", "4.00 s", "1.25 (rank 1)"],
     ]
 

@@ -22,6 +22,7 @@ from tests.support.fan_run import (
 from tests.support.sample_run import START, make_end
 from workflow.plan.plan_model import MemberPlan, Plan
 from workflow.report.build.make_report import make_report
+from workflow.report.build.report_notes import _bytes_of_readers
 from workflow.report.report_model import StreamPart
 from workflow.report.show.run_in_words import compression_lines
 
@@ -69,7 +70,10 @@ def test_the_size_of_a_file_that_is_handed_over_counts_though_its_steps_do_not(t
     plan = foreign(fan(limit=None, engine="HDF5"), md=1, one=1, two=1)
     seen = [event("stream_closed", 4, stream="atoms", stage="md", side="write", steps=0, bytes=700, complete=True)]
     stream = make_report(records_of(tmp_path, plan, {}, seen)).stream("atoms")
-    assert (stream.steps, stream.bytes, stream.bytes_are) == (None, 700, "written")
+    assert (stream.steps, stream.bytes, stream.bytes_are) == (None, 700, "stored")
+    assert _bytes_of_readers([stream]) == [
+        "the bytes of atoms are the size of its files, with gaps that HDF5 leaves: md records none"
+    ]
 
 
 def stream_of(folder: Path, plan: Plan | None = None, events: list[Any] | None = None, **metrics: Any) -> StreamPart:

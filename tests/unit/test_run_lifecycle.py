@@ -73,7 +73,7 @@ def test_reader_is_judged_when_its_writer_has_closed() -> None:
     run.feed(StreamProgress(1, "atoms", "md", "write", 5, 0))
     assert run.status("saxs") == "failed"
     run.tick(1.4)
-    assert "read only 4 steps of atoms, and left it while md still wrote it" in run.state.reason
+    assert "read only 4 of the 5 steps that md had written to atoms by then" in run.state.reason
 
 
 def test_reader_that_misses_steps_fails_with_the_counts() -> None:

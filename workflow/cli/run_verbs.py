@@ -53,7 +53,7 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
 @click.command()
 @run_argument
 def explain(run: Path | None) -> None:
-    """Say in a paragraph what a run does or did, and what limits it.
+    """Say in words what a run does or did, and what limits it.
 
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
     run). The last sentence says what to do next.
@@ -70,7 +70,9 @@ def explain(run: Path | None) -> None:
     if result.run.state == "running":
         records = records.at(run_time(run_dir))
     has_data = any(map(has_steps, find_data(run_dir).values()))
-    say_prose(make_output(), " ".join(explanation(result, records, has_data=has_data)), indent=0)
+    output = make_output()
+    for sentence in explanation(result, records, has_data=has_data):
+        say_prose(output, sentence, indent=0)
 
 
 @click.command()

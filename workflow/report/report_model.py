@@ -288,9 +288,10 @@ class StreamPart(ReportPart):
     step_size: int | None = Field(None, description="bytes of a step as planned: stated in the file, or by shapes")
     queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
     bytes: int | None = Field(None, description="moved through the stream, see `bytes_are`")
-    bytes_are: Literal["written", "read", "at_least", "unknown"] = Field(
+    bytes_are: Literal["written", "stored", "read", "at_least", "unknown"] = Field(
         "unknown",
-        description="written: recorded by the writer, or the size of its file; read: bytes that the reader that read "
+        description="written: recorded by the writer; stored: the size of its data files, in which engines leave gaps, "
+        "and which may be compressed; read: bytes that the reader that read "
         "most received; at_least: bytes that the first rank of such a reader received; unknown: nobody counted them, "
         "or they are 0",
     )

@@ -9,7 +9,7 @@ from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import JUnitCase
 from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, ratio_interval, varied
 from workflow.campaign.results.results_model import MetricFacts
-from workflow.formatting import three_figures
+from workflow.formatting import plain_figure
 
 
 def gate_cases(changes: CampaignChanges, strict: bool) -> list[JUnitCase]:
@@ -63,7 +63,7 @@ def change_text(change: TrialChange, metric: MetricFacts) -> str:
         if change.low is None or change.high is None
         else f" ({ratio_interval(change.ratio, change.low, change.high)})"
     )
-    return f"{before} → {after}, ratio {three_figures(change.ratio)}{interval}, p {p_text(change.corrected_p)}: {word}"
+    return f"{before} → {after}, ratio {plain_figure(change.ratio)}{interval}, p {p_text(change.corrected_p)}: {word}"
 
 
 def _is_no_worse(change: TrialChange, metric: MetricFacts) -> bool:

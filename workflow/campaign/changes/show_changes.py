@@ -17,7 +17,7 @@ from workflow.campaign.results.campaign_tables import (
 )
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, to_message, to_notes
-from workflow.formatting import NOTHING, plural, three_figures
+from workflow.formatting import NOTHING, plain_figure, plural
 from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
 from workflow.report.show.terminal import COLOURS, draw_table, make_output, say
@@ -88,7 +88,7 @@ def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:
         number_column("base", lambda each: _side(each.base, metric)),
         number_column("new", lambda each: _side(each.new, metric)),
         number_column("n", lambda each: f"{each.base.count}, {each.new.count}", gives_way=2),
-        number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
+        number_column("ratio", lambda each: NOTHING if each.ratio is None else plain_figure(each.ratio)),
         number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=3),
         number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
         state_column("verdict", lambda each: decision_word(each, metric)),

@@ -27,7 +27,17 @@ from workflow.campaign.results.samples import Measured
 from workflow.campaign.statistics import Test
 from workflow.campaign.verdicts import Decision
 from workflow.errors import WfError
-from workflow.formatting import NOTHING, duration, fine_duration, moment, plural, rate, size, three_figures
+from workflow.formatting import (
+    NOTHING,
+    duration,
+    fine_duration,
+    moment,
+    plain_figure,
+    plural,
+    rate,
+    size,
+    three_figures,
+)
 from workflow.installation import install_command
 from workflow.replace_file import replace_file
 from workflow.report.show.report_tables import engine_text
@@ -73,11 +83,12 @@ def metric_text(value: float | None, unit: str) -> str:
         "B/s": rate,
         "steps": _count,
         "steps/s": _step_rate,
-        "1": three_figures,
-        "ratio": three_figures,
+        "1": plain_figure,
+        "ratio": plain_figure,
     }
     if unit not in texts:
-        return f"{three_figures(value)} {unit}".rstrip()
+        # What a program measures itself may be no time at all, but a result: it is not rounded to two digits.
+        return f"{value:.6g} {unit}".rstrip()
     return texts[unit](value)
 
 
@@ -165,7 +176,7 @@ def comparison_table(results: CampaignResults) -> Table:
         text_column("metric", lambda each: facts[each.metric].title),
         prose_column("compared", lambda each: compared_text(each, "with")),
         *parameter_columns(keys, lambda each: each.at),
-        number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
+        number_column("ratio", lambda each: NOTHING if each.ratio is None else plain_figure(each.ratio)),
         number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=2),
         number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
         state_column("verdict", lambda each: decision_text(each.decision, facts[each.metric], each.reason)),
@@ -239,7 +250,7 @@ def ratio_interval(ratio: float | None, low: float | None, high: float | None) -
     """`0.98 … 1.04`; `too few` where only the ratio is known."""
     if low is None or high is None:
         return NOTHING if ratio is None else "too few"
-    return f"{three_figures(low)} … {three_figures(high)}"
+    return f"{plain_figure(low)} … {plain_figure(high)}"
 
 
 def varied(points: Iterable[Mapping[str, object]]) -> list[str]:
@@ -277,7 +288,7 @@ def _interval(result: TrialResult, show: ShowValue) -> str:
 
 
 def _step_rate(value: float) -> str:
-    return f"{three_figures(value)} steps/s"
+    return f"{plain_figure(value)} steps/s"
 
 
 def _count(value: float) -> str:
@@ -310,7 +321,7 @@ def _in_one_unit(results: CampaignResults, metric: MetricFacts, unit_for: UnitFo
         if value is None:
             return NOTHING
         shown = value / factor
-        return f"{shown:.3g}" if 1e-4 <= abs(shown) < 1 else three_figures(shown)
+        return f"{shown:.3g}" if 0 < abs(shown) < 1 else three_figures(shown)
 
     return (show, unit) if unit else (None, "")
 

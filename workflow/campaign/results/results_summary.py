@@ -15,7 +15,7 @@ from workflow.campaign.results.results_model import (
     certain,
     machine_is_busy,
 )
-from workflow.formatting import plural, three_figures
+from workflow.formatting import plain_figure, plural
 
 
 def results_summary(results: CampaignResults) -> str:
@@ -123,7 +123,7 @@ def _overlap(one: ComparisonResult, other: ComparisonResult) -> bool:
 def _ratio_text(comparison: ComparisonResult, against: str, metric: MetricFacts) -> str:
     """`0.71 of the time of none [0.69, 0.74]`; of what is no part, `1.3 times the rate of none`."""
     ratio = comparison.ratio or 0.0
-    text = f"{three_figures(ratio)} {'of' if ratio < 1 else 'times'} the {metric.title} of {against}"
+    text = f"{plain_figure(ratio)} {'of' if ratio < 1 else 'times'} the {metric.title} of {against}"
     if comparison.low is None or comparison.high is None:
         return text
-    return f"{text} [{three_figures(comparison.low)}, {three_figures(comparison.high)}]"
+    return f"{text} [{plain_figure(comparison.low)}, {plain_figure(comparison.high)}]"

@@ -56,8 +56,8 @@ def share_memory(
         else:
             where = nodes_text(placements[stream.ports[0].stage].nodes)
             own = dict.fromkeys(port.stage for port in stream.ports if stages[port.stage].spec.command is not None)
-            taken = f", as ports without `io` say of {listing(own)}" if own else ""
-            why = f"auto: shared memory, all ends are on {where} and use workflow.stage{taken} ({MEASURED})"
+            taken = f"{listing(own)}: a port without `io` is opened by workflow.stage; " if own else ""
+            why = f"auto: shared memory, all ends are on {where} and use workflow.stage ({taken}{MEASURED})"
             # Of a pipe, a tap or a member, the transport is that of the stream that the user wrote.
             written = origins.written(f"streams.{name}.transport").split(".")[1]
             of = "" if written == name else f" of stream {written}"

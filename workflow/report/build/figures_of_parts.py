@@ -61,8 +61,11 @@ def _of_all(name: str, figure: FigureName, parts: Sequence[Mapping[str, float]])
     if field == "longest_queue" or field.endswith("_max_s"):
         return max(value for value, _ in known)
     if field == "step_rate":
-        seconds = sum(part.get(f"{place}wall_s", 0.0) for part in parts)
-        return sum(part.get(f"{place}steps_out", 0.0) for part in parts) / seconds if seconds else None
+        ran = [part for part in parts if f"{place}wall_s" in part]
+        seconds = sum(part[f"{place}wall_s"] for part in ran)
+        if not seconds or any(f"{place}steps_out" not in part for part in ran):
+            return None  # a part whose steps are not known
+        return sum(part[f"{place}steps_out"] for part in ran) / seconds
     if field in _RATES:
         amounts = [(part.get(place + _RATES[field], 0.0), value) for value, part in known]
         seconds = sum(amount / value for amount, value in amounts if value)

@@ -37,7 +37,7 @@ class StepTerms:
     cpu_s: float | None = None
     ready_s: float | None = None
     moved: dict[EndOfStream, tuple[int, float]] = field(default_factory=dict)
-    """Of each end: number of steps, bytes per step."""
+    """Of each end whose bytes are known: number of steps, bytes per step."""
 
 
 def step_terms(records: Records, stage: str) -> StepTerms:
@@ -50,6 +50,7 @@ def step_terms(records: Records, stage: str) -> StepTerms:
     terms.moved = {
         end: (counts[end], sum(each.bytes or 0 for each in steps) / counts[end])
         for end, steps in metrics.steps_of.items()
+        if all(each.bytes is not None for each in steps)
     }
     ranks = records.plan.stage(stage).ranks
     terms.cpu_s, terms.ready_s = _cpu_per_step(records.cpu.get(stage, []), metrics, terms, ranks)

@@ -190,6 +190,9 @@ def _bytes_of_readers(streams: list[StreamPart]) -> list[str]:
             notes.append(f"the bytes of {stream.name} are not known{only}, and none of its stages keeps metrics")
         elif stream.bytes_are == "at_least" and most:
             notes.append(f"the bytes of {stream.name} are those that the first rank of {most.stage} received")
+        elif stream.bytes_are == "stored":
+            what = f"the size of its files, with gaps that {stream.engine} leaves"
+            notes.append(f"the bytes of {stream.name} are {what}: {stream.writer} records none")
         elif stream.bytes_are == "read" and most:
             notes.append(f"the bytes of {stream.name} are those that {most.stage} read: {stream.writer} records none")
     return notes

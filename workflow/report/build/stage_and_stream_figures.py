@@ -148,7 +148,8 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters), transport=transport_of(seen), steps=steps,
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
-        bytes_are=_bytes_are(volume, readers, records), passed_on=_is_passed_on(plan, records.plan),
+        bytes_are=_bytes_are(volume, in_file=not own and not plan.traits.in_memory, readers=readers, records=records),
+        passed_on=_is_passed_on(plan, records.plan),
         stored=stored_bytes(plan), compressed=is_compressed(plan, records), unread=unread(plan, records),
         io_s=io_s, wait_s=wait_s, device_s=_sum(own, "device_s") or None, device_times=_device_times(own),
         device_ranks=rank_spread(metrics.device_ranks.get((plan.name, "write"))),
@@ -211,7 +212,7 @@ def time_of_stream(stream: str, side: Side, metrics: StageMetrics, seen: EndStat
     steps, opened = metrics.of(stream, side), metrics.opened.get((stream, side))
     closed = metrics.closed.get((stream, side))
     if opened is None:
-        return seen.opened, seen.last_moved
+        return seen.begun, seen.last_moved
     return opened[0], closed.t if closed else steps[-1].t if steps else None
 
 
@@ -223,10 +224,10 @@ def idle(wait_s: float | None, opened: float | None, last: float | None) -> floa
 
 
 def _bytes_are(
-    written: int | None, readers: Sequence[ReaderPart], records: Records
-) -> Literal["written", "read", "at_least", "unknown"]:
+    written: int | None, *, in_file: bool, readers: Sequence[ReaderPart], records: Records
+) -> Literal["written", "stored", "read", "at_least", "unknown"]:
     if written:
-        return "written"
+        return "stored" if in_file else "written"
     most = max((reader for reader in readers if reader.bytes), key=lambda reader: reader.bytes or 0, default=None)
     if most is None:
         return "unknown"

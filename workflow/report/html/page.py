@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from workflow import __version__
 from workflow.errors import EXIT_VIOLATED
@@ -87,6 +89,8 @@ TEMPLATES = Environment(
     undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=False,
 )  # fmt: skip
 # Of a command line, as `shlex.join` writes it.
+# Texts for a terminal have code between back-ticks.
+TEMPLATES.filters["code"] = lambda text: Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", str(escape(text))))
 TEMPLATES.filters["brief"] = lambda line: brief_command(shlex.split(line))
 
 

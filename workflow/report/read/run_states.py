@@ -30,6 +30,7 @@ from workflow.run.records.find_runs import following_part, following_parts, know
 from workflow.run.records.job_record import JobRecord, job_of_allocation, read_job
 from workflow.run.records.run_directory import PLAN_FILE, RUNS, attempts
 from workflow.run.records.run_notes import read_notes
+from workflow.run.state.lifecycle_events import RunFinished
 
 
 def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
@@ -79,7 +80,7 @@ def _to_line(run_dir: Path, brief: StartAndVerdict, lives: Liveness | None, foll
     return RunLine(
         name=run_dir.name,
         state=state,
-        lacks=end.lacks if end is not None else "",
+        lacks=_lacks(run_dir, end),
         violated=_count_violated(run_dir) if state == "succeeded" else 0,
         reason=reason,
         started=started,
@@ -121,6 +122,14 @@ def _job_text(run_dir: Path, job: JobRecord | None, brief: StartAndVerdict) -> s
     # The verdict of a submission that the scheduler has refused: no job of that name exists.
     refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
     return "not submitted" if refused else job.text
+
+
+def _lacks(run_dir: Path, end: RunFinished | None) -> str:
+    """What a run that succeeded has lost, and that nobody knows any more whether it kept what was expected."""
+    if end is None or end.state != "succeeded":
+        return ""
+    unknown = (run_dir / EXPECTATIONS_FILE).exists() and read_expectations(run_dir) is None
+    return ", ".join(filter(None, (end.lacks, f"{EXPECTATIONS_FILE} cannot be read" if unknown else "")))
 
 
 def _count_violated(run_dir: Path) -> int:

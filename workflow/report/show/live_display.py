@@ -191,9 +191,9 @@ def stream_cells(state: RunState, stream: str) -> tuple[str, ...]:
     if read is not None and writer.counted:
         read = min(read, writer.steps)
     steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
-    per_second = throughput(state.steps_here(writer), writer.opened, writer.last_moved)
+    per_second = throughput(state.steps_here(writer), writer.begun, writer.last_moved)
     volume = bytes_moved(writer.bytes, (end.bytes for end in readers))
-    moving = throughput(volume, writer.opened, writer.last_moved)
+    moving = throughput(volume, writer.begun, writer.last_moved)
     queue = state.queue(stream)
     limit = "" if queue is None or plan.queue is None or writer.opened is None else f"queue {queue}/{plan.queue.limit}"
     steps_rate = f"{per_second:.3g} steps/s" if per_second else ""

@@ -220,7 +220,7 @@ def spread_table(report: Report) -> Table:
     """Of each stage whole steps, then writing and loading; what is not known of steps nor ranks is left out."""
     rows = []
     for stage in report.stages:
-        rows.append(SpreadRow(stage.name, "whole; ranks: computing", stage.step_times, stage.compute_ranks))
+        rows.append(SpreadRow(stage.name, "whole step (ranks: computing)", stage.step_times, stage.compute_ranks))
         for stream in report.streams:
             if stream.writer == stage.name:
                 rows.append(SpreadRow(stage.name, f"writing {stream.name}", stream.write_times, stream.write_ranks))

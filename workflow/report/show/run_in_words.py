@@ -18,6 +18,7 @@ from workflow.report.build.report_notes import begin_notes, program_notes, resta
 from workflow.report.build.steering_notes import steering_note
 from workflow.report.read.run_records import Records
 from workflow.report.read.run_states import attached_notes, next_part_notes
+from workflow.report.show.folded_members import fold_report
 from workflow.report.show.report_tables import expectations_text
 from workflow.run.records.find_runs import typed_name
 from workflow.run.state.lifecycle_events import FROM_OUTSIDE
@@ -209,7 +210,10 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
         sentences += [_doing_now(stage, records) for stage in records.plan.stages if stage.name in begun]
         sentences += [*course_lines(report), *report.warnings, *_transports(records.plan), _limit_so_far(records)]
     elif report.run.state not in ("submitted", "unfinished"):
-        sentences += [_did(stage) for stage in report.stages if stage.name in begun and stage.state != "unneeded"]
+        did = [stage for stage in report.stages if stage.first_step is not None and stage.state != "unneeded"]
+        started = [[stage for stage in did if (stage.started is not None) == has] for has in (True, False)]
+        for stages in started:  # the members of an ensemble together
+            sentences += [_did(stage) for stage in fold_report(report.model_copy(update={"stages": stages})).stages]
         if unneeded := sum(stage.state == "unneeded" for stage in report.stages):
             sentences.append(
                 f"{plural(unneeded, 'member')} with other values {'was' if unneeded == 1 else 'were'} not needed"
@@ -220,8 +224,9 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
     if report.run.state == "failed":
         sentences.insert(1, _last_line(report))
     if report.run.state == "succeeded":
-        # The text before is about the time in which data moved.
-        lacked = [f"From start to end, {text}" for text in shortages(records)]
+        # The evidence is about the time in which data moved; where it tells of a lack of cores, that is said once.
+        is_told = "had a core" in report.run.limit_evidence
+        lacked = [] if is_told else [f"From start to end, {text}" for text in shortages(records)]
         sentences += [_limit(report), *lacked, expectations_text(report)]
     return [_sentence(text) for text in [*sentences, _next(report, records, has_data)] if text]
 
@@ -274,6 +279,7 @@ def _did(stage: StagePart) -> str:
         if count is not None
     ]
     end = {"failed": ["failed"], "stopped": ["was stopped"], "running": ["still runs"]}.get(stage.state, [])
+    end = [stage.state] if ", " in stage.state else end  # of members: `5 succeeded, 1 failed`
     return _and([text, *steps, *end])
 
 

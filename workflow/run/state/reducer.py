@@ -327,8 +327,9 @@ class _Draft:
             seen = visibility(self._before.plan.stage(name), end)
             written = self._next_written(key, steps, event.t)
             self._put(
-                EndState(*key, *seen, before.reported, steps=steps, bytes=size, next_written=written, from_spool=late)
-            )
+                EndState(*key, *seen, before.reported, first_opened=before.begun, steps=steps, bytes=size,
+                         next_written=written, from_spool=late)
+            )  # fmt: skip
             self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
             self._changes["timeouts"] = tuple(each for each in self.get("timeouts") if each != key)
         self._leave_out_others(name, event.stages)

@@ -70,6 +70,7 @@ class EndState:
     opening: float | None = None
     offered: float | None = None
     opened: float | None = None
+    first_opened: float | None = None  # by an earlier attempt of its stage, whose steps count, too
     steps: int = 0
     bytes: int = 0
     last_step: float | None = None
@@ -89,6 +90,11 @@ class EndState:
     def last_sign(self) -> float | None:
         """When it last opened, stepped or closed."""
         return max((t for t in (self.opened, self.last_step, self.closed) if t is not None), default=None)
+
+    @property
+    def begun(self) -> float | None:
+        """The begin of the time over which its throughput is taken: when it was first opened, by whichever attempt."""
+        return self.opened if self.first_opened is None else self.first_opened
 
     @property
     def last_moved(self) -> float | None:

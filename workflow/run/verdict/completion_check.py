@@ -107,10 +107,8 @@ def _miscount(state: RunState, end: EndState) -> str | None:
         return "" if ended else None
     if end.steps < writer.steps:
         # A reader that saw the end of the stream has all steps; this one left before.
-        if not ended:  # how many it will have written is not known
-            read = f"read only {_steps(end.steps)} of {end.stream}, and left it while {writer.stage} still wrote it"
-            return read + _hint(writer)
-        text = f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+        wrote, then = ("wrote", "") if ended else ("had written", " by then")  # it may go on
+        text = f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} {wrote} to {end.stream}{then}"
         return text + (_REOPENED if end.complete and _is_seen_in_index(state, writer) else _hint(writer))
     return "" if ended else None
 
