@@ -122,7 +122,8 @@ def read_everything() -> None:
             for name, whole in wanted.items():
                 got = step.read(name)
                 kind = "string" if isinstance(whole, str) else str(whole.dtype)
-                assert step.variables()[name] == (kind, np.shape(whole)), (name, step.variables()[name])
+                found = step.variables()[name]
+                assert (found.type, found.shape) == (kind, np.shape(whole)), (name, found)
                 assert np.array_equal(got, whole), (name, got, whole)
                 assert isinstance(whole, str) or got.dtype == whole.dtype
                 if np.ndim(whole):

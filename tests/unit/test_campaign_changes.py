@@ -237,8 +237,8 @@ def test_a_trial_without_values_is_undecided_and_fails_the_gate() -> None:
     assert len(lines) == 2 and all("undecided, no value in the new campaign" in line for line in lines)
     back = make_changes(given("old", make_results(spec_of(), schedule, history)), given("new", results_of(POINTS)))
     assert list(faults(back, strict=False)) == []
-    never = [given(name, make_results(spec_of(), schedule, history)) for name in ("old", "new")]
-    assert len(list(faults(make_changes(*never), strict=False))) == 2, "a gate that has measured nothing passes"
+    old, new = (given(name, make_results(spec_of(), schedule, history)) for name in ("old", "new"))
+    assert len(list(faults(make_changes(old, new), strict=False))) == 2, "a gate that has measured nothing passes"
 
 
 def test_repetitions_that_can_decide_nothing_are_told() -> None:

@@ -132,7 +132,7 @@ def test_a_stage_is_reported_as_the_supervisor_saw_it(tmp_path: Path) -> None:
 def test_the_figures_of_a_program_are_those_of_its_stage(tmp_path: Path) -> None:
     records = records_of(tmp_path, fan(), {"md": written([1, 2])})
     records = replace(records, own_figures={"one": {"fom": 1.5}, "two": {"fom": 2.5}})
-    found = {name: make_stage(records.plan.stage(name), records, []).figures for name in ("md", "one", "two")}
+    found = {name: make_stage(records.plan.stage(name), records, [], []).figures for name in ("md", "one", "two")}
     assert found == {"md": {}, "one": {"fom": 1.5}, "two": {"fom": 2.5}}
 
 
