@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -242,7 +241,9 @@ def test_a_trial_that_is_the_baseline_of_another_is_measured_once(tmp_path: Path
     assert {each.baseline for each in campaign.ready} == {keys[0]}
 
 
-def test_sockets_that_killed_workers_have_left_are_removed_and_no_others(tmp_path: Path) -> None:
+def test_sockets_that_killed_workers_have_left_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pilot that is ended kills managers that have such folders in $TMPDIR."""
 
     def listener(name: str) -> socket.socket:
@@ -252,7 +253,8 @@ def test_sockets_that_killed_workers_have_left_are_removed_and_no_others(tmp_pat
         made.listen()
         return made
 
-    with contextlib.chdir(tmp_path), listener("pymp-used"):
+    monkeypatch.chdir(tmp_path)
+    with listener("pymp-used"):
         listener("pymp-left").close()
         listener("other").close()
         (tmp_path / "pymp-data").mkdir()

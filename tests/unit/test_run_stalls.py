@@ -110,7 +110,7 @@ def test_steps_that_never_arrive_at_a_silent_node_are_a_second_sign() -> None:
     """SST drops a reader whose connection was closed, and its writer goes on."""
     run = going(steps=10, taken=8).feed(NodeSilent(18, 1, "n2", 5.0))
     run.feed(StreamProgress(20, "atoms", "md", "write", 14, 14)).tick(24)
-    assert (run.state.cause, doubted_nodes(run.state)) == ("lost_steps", {1})
+    assert (run.state.cause, doubted_nodes(run.state)) == ("lost_steps", frozenset({1}))
     run.feed(lost(24.5, 1, 11.5))
     end_all(run, 26)
     assert run.verdict.cause == "node_lost"
