@@ -57,7 +57,7 @@ def test_node_whose_stage_has_failed_is_lost_after_10_s() -> None:
     watch = watch_of("n1", "n2", "n3")
     watch.failing = [1]
     found = silences(watch, range(1, 40), "n1")
-    lost = NodeLost(10, 1, "n2", 10, "no rank there", "and a stage that runs there, or is joined to one, has failed")
+    lost = NodeLost(10, 1, "n2", 10, "no rank there", "a stage that runs there, or is joined to one, has failed")
     assert found == [
         SILENT[0], NodeSilent(5, 2, "n3", 5), SILENT[1], NodeSilent(10, 2, "n3", 10), lost,
     ]  # fmt: skip

@@ -141,7 +141,7 @@ class NodeMonitor:
         if silence_s >= REPORTED_S and node.host in self.down:
             return f"the scheduler says `{self.down[node.host]}`"
         if silence_s >= REPORTED_S and node.index in self.failing:
-            return "and a stage that runs there, or is joined to one, has failed"
+            return "a stage that runs there, or is joined to one, has failed"
         return "" if silence_s >= self._limit_s else None
 
     def _note_mute(self, silent: Sequence[_Node], now: float) -> list[Event]:

@@ -23,8 +23,12 @@ from workflow.launch.launchers import ProcessSpec
 from workflow.launch.rank_ends import NOT_STARTED
 from workflow.run.processes.stage_processes import inherited_environment
 
-# From one answer to the next; from the start of all ends of a stream until it is open, and from then to its last step.
+# From one answer to the next, at least; from the start of all ends of a stream until it is open, and from then to its
+# last step.
 ANSWER_S = 10.0
+# The same as a share of the time that the answers have taken so far: those of many ranks come in the course of minutes,
+# and not evenly.
+_ANSWER_SHARE = 0.25
 
 
 class ProofDeadlines:
@@ -52,7 +56,8 @@ class ProofDeadlines:
     def is_over(self, name: str, now: float) -> bool:
         """Whether nothing more is to be expected of it. What was not started has all its time left."""
         if name in self._moved:
-            return now >= self._moved[name] + ANSWER_S
+            taken_s = 0.0 if name in self._reached else self._moved[name] - self._begun.get(name, self._moved[name])
+            return now >= self._moved[name] + max(ANSWER_S, _ANSWER_SHARE * taken_s)
         return name in self._begun and now >= self._begun[name] + self.start_s
 
 
