@@ -440,8 +440,9 @@ def _type(field: dict[str, Any], titles: Mapping[str, str] | None = None) -> str
 def _written(field: dict[str, Any]) -> Any:
     """The default, as it is written: a duration with its unit."""
     default = field.get("default")
-    is_duration = field.get("type") == "string" and isinstance(default, float)
-    return in_one_unit(default) if is_duration else default
+    if field.get("type") == "string" and isinstance(default, float):
+        return in_one_unit(default)
+    return default
 
 
 def _value(value: Any) -> str:
