@@ -143,7 +143,8 @@ def submit_script(order: JobOrder, script: Path) -> SubmitAnswer:
     answer = execute(words, SUBMIT_S, given, submit_environment(order, os.environ))
     if answer.code:
         said = " ".join(answer.said.split())[:_SAID_MOST]
-        raise SubmissionRefusedError(f"{command.name} failed with exit code {answer.code}: {said}")
+        named = said.startswith(command.words[0])  # most begin their errors with their own name
+        raise SubmissionRefusedError(said if named else f"{command.name} failed with exit code {answer.code}: {said}")
     printed = " ".join(f"{answer.out} {answer.err}".split())[:_SAID_MOST] or "nothing"
     said = f"{command.name} printed: {printed}"
     if answer.code is None:

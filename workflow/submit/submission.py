@@ -120,7 +120,7 @@ def _look_for_accepted(record: JobRecord, said: str) -> JobRecord:
     for look_s in _LOOKS_S[:ABSENT_LOOKS]:
         time.sleep(look_s)
         if (word := find_job(record.scheduler, record.name).word) is not None:
-            _log.warning("the id of the job was found by its name: %s. %s", word.job, said)
+            _log.warning("the submission named no job (%s), but the job was accepted: %s", said, word.job)
             return dataclasses.replace(record, job=word.job)
     _log.warning("the job was accepted, and its id is not known: it is looked for by its name. %s", said)
     return dataclasses.replace(record, accepted=said)
