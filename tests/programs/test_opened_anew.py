@@ -30,7 +30,8 @@ for number in range(3):
 PIPELINE = """
 stages:
   sim:
-    command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py", "${{ streams.data.path }}", "${{ run.dir }}/kept.bp", "WAITS"]
+    command:
+      ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py", "${{ streams.data.path }}", "${{ run.dir }}/kept.bp", "WAITS"]
     writes: {data: {io: out, config: adios2.xml}}
   last: {component: archive, with: {path: kept.bp}}
 streams: {data: {from: sim, to: last, VIA}}
