@@ -155,10 +155,13 @@ def described_steps(
         yield described(step, step.index // args.every, wanted), partial(read_whole, step)
 
 
-def tell_left_out(left_out: Mapping[str, str]) -> None:
-    """Print once which variables the file cannot hold, and why."""
+def tell_left_out(left_out: Mapping[str, str], told: set[str], step: int) -> None:
+    """Print once which variables the file cannot hold, and why; `told`: those of which that is known."""
     for name, why in left_out.items() if stage.rank() == 0 else ():
-        print(f"note: {name} is left out: it is {why}", flush=True)
+        if name not in told:
+            told.add(name)
+            since = f" from step {step} on" if step else ""
+            print(f"note: {name} is left out{since}: it is {why}", flush=True)
 
 
 def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
@@ -168,9 +171,9 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
         hdf5_file(unfinished) as file,
         stage.open_reader("input", may_lack=args.variables) as stream,
     ):
+        told = set[str]()
         for known, read in described_steps(stream, args):
-            if known.index == 0:
-                tell_left_out(layout.left_out(known))
+            tell_left_out(layout.left_out(known), told, known.index)
             write_tree(file, layout.tree(known), read)
 
 
@@ -184,7 +187,7 @@ def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
         fields = VtkHdf(file, args.vtk_values == "cells")
         for known, read in described_steps(stream, args, always=("time",)):
             if known.index == 0:
-                tell_left_out(fields.begin(known))
+                tell_left_out(fields.begin(known), set(), known.index)
             fields.add(known, read)
 
 

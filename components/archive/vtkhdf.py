@@ -65,7 +65,7 @@ class VtkHdf:
         self._grid = max((grid for grid in grids.values() if grid), key=math.prod, default=())
         if not self._grid:
             has = ", ".join(f"{name} {list(info.shape)}" for name, info in step.arrays.items()) or "nothing"
-            text = f"archive: format vtkhdf needs a field of 2 or 3 dimensions, but the stream has {has}"
+            text = f"archive: format vtkhdf needs a field of 2 or 3 dimensions, but step {step.index} has {has}"
             raise SystemExit(f"{text}; use format hdf5 or h5part")
         self._fields = [name for name, grid in grids.items() if grid == self._grid]
         places: dict[str, str] = {}

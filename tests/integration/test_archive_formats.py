@@ -342,7 +342,7 @@ def test_vtk_reads_a_plane_where_the_stream_says_it_is(tmp_path: Path) -> None:
 
 def test_vtkhdf_refuses_what_it_cannot_hold(source: Path, tmp_path: Path) -> None:
     said = archive("--read", source, "--path", "p.vtkhdf", "--variables", "position", cwd=tmp_path, code=1)
-    assert "format vtkhdf needs a field of 2 or 3 dimensions, but the stream has position [5, 3]" in said
+    assert "format vtkhdf needs a field of 2 or 3 dimensions, but step 0 has position [5, 3]" in said
     with stage.open_writer(path=tmp_path / "grows.bp") as out:
         for index in range(2):
             with out.step():

@@ -90,7 +90,7 @@ VARIABLES: dict[str, Callable[[int], Put | None]] = {
     "absent, then gone": _only(0),
     "absent, once in between": _only(1),
     "joined": lambda step: Put([((), numbers(n, 3, of=step + n)) for n in (1 + step, 3 - step)], JOINED),
-    "overlapping": lambda step: Put([((0,), numbers(4, of=step)), ((2,), numbers(5, of=7))], (7,)),
+    "overlapping": lambda step: Put([((0, 0), numbers(4, 3, of=step)), ((2, 0), numbers(5, 3, of=7))], (7, 3)),
     "gap": _gap,
     "new_shape, from nothing": lambda step: whole(numbers(4, 3)) if step == 1 else _NOTHING,
     "zero_size": lambda _: _NOTHING,
@@ -329,6 +329,8 @@ def _remembered(function: Callable[[Any], Any]) -> Any:
 
 def main() -> None:
     """See above."""
+    from workflow.stage import communicator
+
     role, file = sys.argv[1:3]
     cases = json.loads(Path(file).read_text(encoding="utf-8"))
     if role == "live":
@@ -341,6 +343,8 @@ def main() -> None:
             if rank == 0:
                 with Path(file).with_suffix(".done").open("a", encoding="utf-8") as out:
                     out.write(json.dumps(outcome) + "\n")
+        if (comm := communicator()) is not None:
+            comm.Barrier()  # MPI would end the ranks that are not so far
     sys.stdout.flush()
     os._exit(0)  # not by the exit functions, which would report the errors that were expected
 
