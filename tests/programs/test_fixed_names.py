@@ -110,6 +110,50 @@ def test_the_name_of_a_contact_file_is_taken_for_its_stream(tmp_path: Path) -> N
     assert done.printed("look") == SUMS
 
 
+OPENPMD = """
+stages:
+  sim:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/sim.py"]
+    writes: {series: {path: simData.sst}}
+  look:
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/look.py"]
+    reads: {series: {path: simData.sst}}
+streams:
+  series: {from: sim, to: look, via: sst}
+"""
+OPENPMD_SIM = """
+import numpy as np
+import openpmd_api as io
+
+series = io.Series("simData.sst", io.Access.create)
+for step in range(STEPS):
+    iteration = series.write_iterations()[step]
+    mesh = iteration.meshes["E"]["x"]
+    mesh.reset_dataset(io.Dataset(np.dtype("float64"), [6]))
+    mesh.store_chunk(np.arange(6.0) + 10 * step)
+    iteration.close()
+series.close()
+"""
+OPENPMD_LOOK = """
+import openpmd_api as io
+
+series = io.Series("simData.sst", io.Access.read_linear)
+for iteration in series.read_iterations():
+    x = iteration.meshes["E"]["x"].load_chunk()
+    iteration.close()
+    print(f"{x.sum():g}", flush=True)
+"""
+
+
+def test_two_openpmd_programs_with_the_name_of_their_series_in_the_source(tmp_path: Path) -> None:
+    (tmp_path / "sim.py").write_text(OPENPMD_SIM.replace("STEPS", str(STEPS)))
+    (tmp_path / "look.py").write_text(OPENPMD_LOOK)
+    done = run(tmp_path, OPENPMD)
+    assert done.code == 0, done.said
+    assert done.printed("look") == SUMS
+    assert [stream.steps for stream in done.report.streams] == [STEPS]
+
+
 def wf(*argv: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "workflow.cli", *map(str, argv)], cwd=ROOT, capture_output=True, text=True, check=False

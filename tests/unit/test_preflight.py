@@ -119,6 +119,18 @@ def test_a_script_that_opens_its_stream_by_adios2_though_its_port_names_no_io(pl
         assert said(text) == [], source
 
 
+def test_a_program_beside_the_python_of_wf_is_found_there(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = plan_of.folder / "environment" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "some-pipe").write_text("#!/bin/sh\n")
+    (folder / "some-pipe").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    assert one(plan_of, "stages: {one: {command: [some-pipe]}}\n") == (
+        "stages.one.command[0]: `some-pipe` is not on PATH\n"
+        f"it is beside the Python of wf: activate that environment, or write `{folder}/some-pipe`"
+    )
+
+
 def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plan_of.folder)
     (plan_of.folder / "waves.py").write_text("#!/usr/bin/env python3\n")

@@ -169,7 +169,7 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     replace_file(folder / STAGE_FILE, to_json(settings).encode())
     for path, text in config_files(stage.ends).items():
         if path in stage.edited:
-            with contextlib.suppress(ConfigError):  # the program has changed it: that is its own
+            with contextlib.suppress(ConfigError, UnicodeDecodeError):  # the program has changed it: that is its own
                 replace_file(Path(path), edited_again(path, Path(path).read_text("utf-8"), stage.ends).encode())
         else:
             replace_file(Path(path), text.encode())

@@ -332,6 +332,8 @@ def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
         return f"load an MPI module, or `{shlex.quote(sys.executable)} -m pip install mpich`"
     if is_python(thing.program):
         return "did you mean `${{ wf.python }}`, the Python of wf?"
+    if os.access(beside := Path(sys.executable).parent / thing.program, os.X_OK):
+        return f"it is beside the Python of wf: activate that environment, or write `{beside}`"
     near = did_you_mean(thing.program, _programs(need.env.get("PATH", os.environ.get("PATH", ""))))
     return near or "install it, give its path, or correct `command`"
 

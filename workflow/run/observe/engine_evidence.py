@@ -52,10 +52,16 @@ class EngineEvidence:
         for end in self._open():
             if end.traits.in_memory or Path(end.path).exists() or end.opened:
                 continue
-            wrote = sorted(path.name for path in Path(self.stage.cwd).iterdir() if _is_output(path, end, self.stage))
+            wrote = self._outputs(end)
             if wrote:
                 self._known.add(end.stream)
                 yield StreamHint(now, end.stream, self.stage.name, _own_directory_text(end, wrote[0]))
+
+    def _outputs(self, end: EndPlan) -> list[str]:
+        try:
+            return sorted(path.name for path in Path(self.stage.cwd).iterdir() if _is_output(path, end, self.stage))
+        except OSError:  # the program has removed its own directory, or closed it
+            return []
 
     def _open(self) -> list[EndPlan]:
         return [end for end in self.stage.ends if end.side == "write" and end.stream not in self._known]
