@@ -46,7 +46,7 @@ class _StepGroup(NamedTuple):
     attributes: Mapping[str, Any] = {}
 
 
-class _Row:
+class _StepRow:
     """One index along the first axis of a dataset, which is the step in VTKHDF."""
 
     def __init__(self, dataset: Any, index: int) -> None:
@@ -341,10 +341,10 @@ def _items(group: Any) -> list[tuple[str, Any]]:
 
 def _image_fields(image: Any, index: int) -> Iterator[tuple[str, Any]]:
     """The fields of one time step, and its `time`."""
-    yield "time", _Row(image["Steps/Values"], index)
+    yield "time", _StepRow(image["Steps/Values"], index)
     for kind in ("PointData", "CellData"):
         for name, dataset in image.get(kind, {}).items():
-            yield name, _Row(dataset, index)
+            yield name, _StepRow(dataset, index)
 
 
 def _info(dataset: Any) -> Info:

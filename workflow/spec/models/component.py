@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
-from workflow.spec.models.units import MOST_STEPS, Ranks
+from workflow.spec.models.units import MOST_STEPS, RankCount
 
 # Types of parameters that can be changed while a program runs.
 STEERABLE = ("int", "float", "bool", "string", "choice")
@@ -129,7 +129,7 @@ class Component(Spec):
     summary: str
     program: str = Field("program.py", description="relative to component.yaml")
     needs: list[str] = Field([], description="Python modules that the program imports")
-    max_ranks: Ranks | None = Field(None, description="1 for a program that cannot be parallel")
+    max_ranks: RankCount | None = Field(None, description="1 for a program that cannot be parallel")
     any_ranks: bool = Field(
         False,
         description="the number of its ranks does not change what it writes, but for the last digits of sums: "

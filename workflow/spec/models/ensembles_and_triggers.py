@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from workflow.spec.models.stage_policies import OrShort
-from workflow.spec.models.units import MOST_MEMBERS, MOST_STEPS, Members, Name, Scalar, Spec
+from workflow.spec.models.units import MOST_MEMBERS, MOST_STEPS, MemberCount, Name, Scalar, Spec
 
 
 class DrawnValue(Spec):
@@ -96,7 +96,7 @@ def _by_name(value: Any) -> Any:
 class Ensemble(Spec):
     """Members of an ensemble: the same stage several times, each with values of its own."""
 
-    count: Members | None = Field(None, description="how many, where they have no other values, or drawn ones")
+    count: MemberCount | None = Field(None, description="how many, where they have no other values, or drawn ones")
     values: list[dict[Name, Scalar]] = Field(
         [], examples=[[{"F": 0.03}, {"F": 0.04}]], description="the values of each member, by name"
     )
@@ -110,7 +110,7 @@ class Ensemble(Spec):
         "from the name, from the number of the member and from how often it was drawn again: the same on each machine",
     )
     seed: int = Field(0, description="with `draw`: another number draws other values")
-    at_once: Members | None = Field(
+    at_once: MemberCount | None = Field(
         None,
         description="how many run at the same time: each of the others starts when one has ended, on its cores "
         "(default: all)",
@@ -177,7 +177,7 @@ EnsembleOrShort = Annotated[
 class NumberedCollect(Spec):
     """How streams of members are collected, by a number: in so many groups, or by neighbours so far away."""
 
-    groups: Members | None = Field(
+    groups: MemberCount | None = Field(
         None, description="how many: as many readers, each with the steps of its members as they come"
     )
     neighbour: int | None = Field(

@@ -28,7 +28,7 @@ from workflow.spec.models.stage_policies import (
     SteeredValue,
     dialect_of,
 )
-from workflow.spec.models.units import MOST_CORES, MOST_RANKS, MOST_STEPS, Nodes, Ranks, Size
+from workflow.spec.models.units import MOST_CORES, MOST_RANKS, MOST_STEPS, Nodes, RankCount, Size
 from workflow.spec.models.units import NAME as NAME
 from workflow.spec.models.units import Name as Name
 from workflow.spec.models.units import Scalar as Scalar
@@ -99,7 +99,7 @@ class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
     nodes: Nodes | None = Field(None, description="number of nodes (default: as few as fit)")
-    ranks_per_node: Ranks | None = Field(
+    ranks_per_node: RankCount | None = Field(
         None, description="number of ranks on each node (default: what `nodes` requires, otherwise as many as fit)"
     )
     cores_per_rank: Annotated[int, Field(ge=0, le=MOST_CORES)] | None = Field(
@@ -245,7 +245,7 @@ class StageSpec(Spec):
         description="any program and its arguments; it is started unchanged",
     )
     with_: dict[str, Any] = Field({}, alias="with", description="the component's parameters")
-    ranks: Ranks = Field(1, description="MPI ranks")
+    ranks: RankCount = Field(1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     members: EnsembleOrShort | None = Field(
         None,
@@ -411,7 +411,7 @@ class Tap(Spec):
     )
     latest: bool = Field(False, description="each read returns the newest step; older steps are dropped, and counted")
     queue: TapQueue = Field(default_factory=lambda: TapQueue(), description="steps that are held for the tap")
-    ranks: Ranks = Field(1, description="MPI ranks")
+    ranks: RankCount = Field(1, description="MPI ranks")
     place: StagePlace = Field(default_factory=lambda: StagePlace(), description="where the ranks go")
     env: dict[str, EnvValue] = Field(
         {},

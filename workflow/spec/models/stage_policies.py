@@ -13,7 +13,7 @@ from workflow.spec.models.units import (
     MOST_REPETITIONS,
     MOST_STEPS,
     Duration,
-    Ranks,
+    RankCount,
     Scalar,
     Size,
     Spec,
@@ -23,7 +23,7 @@ from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, pars
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
-Positive = Ranks
+Positive = RankCount
 _STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 

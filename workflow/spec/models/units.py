@@ -121,9 +121,9 @@ MOST_RANKS = 10**7
 MOST_STEPS = 10**12
 MOST_INTEGER = 2**63 - 1  # also of bytes
 
-Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
+MemberCount = Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
 Nodes = Annotated[int, Field(ge=1, le=MOST_NODES)]
-Ranks = Annotated[int, Field(ge=1, le=MOST_RANKS)]
+RankCount = Annotated[int, Field(ge=1, le=MOST_RANKS)]
 Scalar = bool | int | float | str  # what YAML has for one value
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
