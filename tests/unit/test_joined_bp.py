@@ -86,7 +86,7 @@ def test_places_and_numbers(tmp_path: Path) -> None:
     before = metadata_of(a)[:2] + metadata_of(b)
     joined = tmp_path / "ab.bp"
     assert join_bp5([BpPiece(a, 2), BpPiece(b)], joined) == 4
-    assert read_index(joined / "md.idx") == Index(4, False, (joined / "md.idx").stat().st_size, writers=3)
+    assert read_index(joined / "md.idx") == Index(4, False, (joined / "md.idx").stat().st_size, 3)
     index = (joined / "md.idx").read_bytes()
     first = (a / "md.idx").read_bytes()
     assert index[:39] == first[:39] and index[39] == 0 and first[39] == 1 and index[40:HEADER] == first[40:HEADER]
