@@ -95,12 +95,12 @@ class BlockData(NamedTuple):
     local: bool = False
 
     @property
-    def form(self) -> Form:
+    def form(self) -> VariableForm:
         """What must stay the same in all steps of a stream."""
-        return Form(self.type, self.values.ndim if self.local else len(self.shape), self.local)
+        return VariableForm(self.type, self.values.ndim if self.local else len(self.shape), self.local)
 
 
-class Form(NamedTuple):
+class VariableForm(NamedTuple):
     """What of a variable stays the same in all steps: type, number of dimensions, and whether it is in local blocks."""
 
     type: str
@@ -142,7 +142,7 @@ def to_array(name: str, value: Any) -> tuple[Array, str]:
     return (array if array.flags.writeable or kind == "string" else array.copy()), kind
 
 
-def check_unchanged(name: str, was: Form, now: Form) -> None:
+def check_unchanged(name: str, was: VariableForm, now: VariableForm) -> None:
     """Raise StageError when a variable changes what must stay the same."""
     if now != was:
         raise StageError(f"variable {name} was {was}; it cannot become {now} in the same stream")

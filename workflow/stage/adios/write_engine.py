@@ -25,7 +25,7 @@ from workflow.stage.adios.open_engine import (
 )
 from workflow.stage.ranks import rank
 from workflow.stage.stage_errors import StageError
-from workflow.stage.variables import STRING_LISTS, Array, BlockData, Form, check_unchanged, complex_to_pairs
+from workflow.stage.variables import STRING_LISTS, Array, BlockData, VariableForm, check_unchanged, complex_to_pairs
 
 if TYPE_CHECKING:
     from workflow.stage.compressed_variables import Operators, VariableOperator
@@ -35,7 +35,7 @@ class _Known(NamedTuple):
     """A variable that is defined in ADIOS2, and its current selection."""
 
     variable: Any
-    form: Form
+    form: VariableForm
     shape: Shape
     start: Shape
     extent: Shape

@@ -26,8 +26,8 @@ from workflow.stage.variables import (
     CONVERTED,
     Array,
     BlockData,
-    Form,
     Info,
+    VariableForm,
     check_contract,
     check_unchanged,
     fresh_array,
@@ -57,7 +57,7 @@ class Writer:
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, VariableForm] = {}
         self._told = set[str]()  # variables of which it is said that they are converted
         self._buffers: list[tuple[str, Array, Any, Any]] = []  # to be written at the end of the step
         self._attributes: dict[str, Array | list[str]] = {}
