@@ -211,7 +211,7 @@ def stage_page(made: str) -> str:
         ("Open streams", named(
             stage, "open_reader", "open_writer", "open_writers", "open_members", "in_step", "is_joined", "follow",
         )),
-        ("Read", named(stage, "Reader", "Step", "Piece", "Info", "Window", "Members")),
+        ("Read", named(stage, "Reader", "Step", "Piece", "StepCopy", "Info", "Window", "Members")),
         ("Write", named(stage, "Writer")),
         ("Ranks", named(stage, "communicator", "rank", "size", "block", "grid", "block_of")),
         ("After a restart", named(stage, "State", "once")),

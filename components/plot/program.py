@@ -98,7 +98,7 @@ def read_step(
     """Add one step to the panels of the variables of which it has elements, and return these."""
     coordinates.read(step)
     here = [panel for panel in panels if panel.name in step and 0 not in step.shape(panel.name)]
-    if not here:
+    if not here or (names.time_variable and names.time_variable not in step):
         return []
     time = float(step.read(names.time_variable)) if names.time_variable else float(step.index)
     for panel in here:
@@ -121,7 +121,7 @@ def main() -> None:
     for folder in (picture.parent, frames) if args.frames else (picture.parent,):
         folder.mkdir(parents=True, exist_ok=True)
     may_lack = [args.variable, *args.panels, args.x, *args.axes]
-    coordinates, wanted = Coordinates(args), list[str]()
+    coordinates, wanted, left_out = Coordinates(args), list[str](), list[int]()
     with stage.open_reader("input", may_lack=may_lack) as stream:
         state = stage.State(**no_values())
         (panels, names), new = from_values(state), 0
@@ -133,6 +133,7 @@ def main() -> None:
                 names = names if panels else make_names(step, args)
                 panels = [panel for name in wanted if (panel := known.get(name) or come.get(name)) is not None]
             if not (here := read_step(step, panels, args, names, coordinates)):
+                left_out.append(step.index)
                 continue
             if args.frames and step.index < args.max_frames:
                 time = names.time.scaled(abs(here[0].shots[-1].time))
@@ -144,6 +145,9 @@ def main() -> None:
                 new = 0
     if not panels and stream.steps:
         raise SystemExit("plot: no step of the stream had an array to draw")
+    if left_out:
+        which = f"step {left_out[0]}" if len(left_out) == 1 else f"{len(left_out)} steps, {left_out[0]} the first,"
+        stage.note(f"{which} had nothing to draw, or no time")
     shown = [panel for panel in panels if panel.shots]
     if panels and not shown:
         stage.note(f"there is no picture: {', '.join(panel.name for panel in panels)} had no elements in any step")

@@ -130,7 +130,7 @@ def test_archive_keeps_what_is_asked_for(source: Path, tmp_path: Path) -> None:
     [
         ("there.bp", [], 1, "there.bp already exists"),
         ("data.csv", [], 2, "the suffix of `data.csv` selects no format"),
-        ("new.bp", ["--variables", "note", "nothing"], 1, "the stream has no variable nothing; it has"),
+        ("new.bp", ["--variables", "note", "nothing"], 1, "had a variable nothing; there is"),
     ],
 )
 def test_archive_refuses(source: Path, path: str, options: list[str], code: int, message: str, tmp_path: Path) -> None:
