@@ -66,7 +66,7 @@ def leave_together(error: BaseException | None, limit_s: float | None = None) ->
             if time.monotonic() > deadline:
                 sys.stderr.write(
                     f"error: rank {rank} of {size} left a stream by `sys.exit(0)`, and rank {source} did not: all "
-                    "ranks must leave it at the same step\n"
+                    "ranks must leave it at the same step and in the same way\n"
                 )
                 _abort(1)
             time.sleep(_LEAVE_PAUSE_S)

@@ -122,7 +122,7 @@ def run_component(
     for port in writes:
         stages[f"keep-{port}"] = {"component": "archive", "with": {"path": f"written/{port}.bp"}}
         streams[f"write-{port}"] = {"from": f"{_TESTED}.{port}", "to": f"keep-{port}", "via": via}
-    limits = {"start": timeout_s, "step": timeout_s, "run": timeout_s}
+    limits = dict.fromkeys(("start", "step", "run"), f"{timeout_s} s")
     pipeline = {"wf": 1, "name": "test", "oversubscribe": True, "deadlines": limits, "stages": stages}
     file = where / "pipeline.yaml"
     # JSON is YAML.
@@ -145,6 +145,7 @@ _ARGUMENTS = (
     (re.compile(r"(?:stages\.feed|streams\.read)-([^.\[]+)"), 'reads["N"]'),
     (re.compile(r"(?:stages\.keep|streams\.write)-([^.\[]+)"), 'writes: "N"'),
     (re.compile(rf"stages\.{_TESTED}\.ranks"), "ranks"),
+    (re.compile(r"deadlines\."), "timeout_s"),
 )
 
 
