@@ -20,7 +20,7 @@ from workflow.run.state.lifecycle_events import DeadlinePassed
 
 STEPS = 30
 KEEP = "archive, with: {path: kept.bp}"
-STEP = ["--set", "deadlines.step=8"]
+STEP = ["--set", "deadlines.step=8 s"]
 PIPELINE = """
 stages:
   sim: {component: synthetic, with: {grid_points: 5000, particles: 300, steps: %d%s}}
@@ -235,7 +235,7 @@ def test_a_tap_that_fails_before_it_opens_is_a_warning(way: str, tmp_path: Path)
 
 def test_a_tap_that_never_opens_is_ended_by_the_deadline_of_the_start(tmp_path: Path) -> None:
     taps = f"{{late: {{component: HOLDING, with: {{after: {tmp_path}/never}}}}, {FINE}}}"
-    done = tapped(tmp_path, taps, options=["--set", "deadlines.start=6"])
+    done = tapped(tmp_path, taps, options=["--set", "deadlines.start=6 s"])
     assert done.code == 0, done.said
     assert_synthetic(tmp_path / "run/fine.bp", list(range(0, STEPS, 3)))
     assert "warning: tap late was ended: streams not open within 4.8 s" in done.said
