@@ -137,17 +137,22 @@ class Output:
     def __init__(self, out: stage.Writer) -> None:
         self._out = out
         self._once: stage.StepCopy | None = None
-        self._is_first = True
+        self._looked = 0  # at so many steps
         self._seen, self._passed = set[str](), set[str]()
 
     def look(self, step: stage.Step) -> None:
         """Each step of the input, before it is passed on or not. Call it on all ranks."""
         names = set(step.names())
-        if self._is_first:
-            self._is_first, self._once = False, stage.StepCopy.of(step)
+        self._looked += 1
+        if self._looked == 1:
+            self._once = stage.StepCopy.of(step)
         elif self._once is not None and names & self._once.known.keys():
             self._once = self._once.only(self._once.known.keys() - names)
         self._seen |= names
+
+    def copy_of(self, step: stage.Step) -> stage.StepCopy:
+        """The step that was looked at last, in memory. Of the first one there is a copy already."""
+        return self._once if self._looked == 1 and self._once is not None else stage.StepCopy.of(step)
 
     def write(self, number: int, step: stage.StepCopy) -> None:
         """Pass on a step, with its number in the input."""
@@ -201,7 +206,7 @@ def main() -> None:
             if step.index > last and not (waits and args.before):
                 continue
             step.copy_attributes_to(out)
-            copied = step.index, stage.StepCopy.of(step)
+            copied = step.index, output.copy_of(step)
             if step.index > last:
                 kept.append(copied)
                 continue

@@ -209,3 +209,12 @@ def test_a_time_step_of_a_vtkhdf_image_is_a_step(tmp_path: Path) -> None:
             assert step.read("time") == 0.5 + k and step.attributes()["Spacing"].tolist() == [1.0, 2.0, 1.0]
             np.testing.assert_array_equal(step.read("T", [1, 0], [2, 4]), np.arange(24.0).reshape(2, 3, 4)[k, 1:])
     assert k == 1
+
+
+def test_an_openpmd_file_without_iterations_is_read_as_one_step(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["openPMD"] = "1.1.0"
+        file["data/meshes/E"] = np.arange(3.0)
+    with stage.open_reader(path=tmp_path / "a.h5") as data:
+        (found,) = [(step.names(), step.read("data/meshes/E").tolist()) for step in data]
+    assert found == (["data/meshes/E"], [0.0, 1.0, 2.0])

@@ -1,12 +1,17 @@
-"""What `select` says when it has selected no step."""
+"""What `select` says when it has selected no step, and how often it reads one."""
 
 from __future__ import annotations
 
+import argparse
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from components.select import program
 from components.select.program import Nearest, none_selected
+from workflow import stage
 from workflow.conditions import read_condition
 
 NAN = math.nan
@@ -53,3 +58,30 @@ def test_several_conditions_that_never_held_together() -> None:
 
 def test_a_stream_without_steps() -> None:
     assert said("> 1", []) == "the stream brought no step, and none was selected"
+
+
+def test_each_step_is_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one, too: of which what no other step has goes out with the first that is passed on."""
+    with stage.open_writer(path=tmp_path / "a.bp") as out:
+        for number in range(3):
+            with out.step():
+                out.write("V", np.full(4, float(number)))
+                if not number:
+                    out.write("mesh", np.arange(5.0))
+    copied, of = list[int](), stage.StepCopy.of
+    open_reader, open_writer = stage.open_reader, stage.open_writer
+
+    def count(step: stage.Step) -> stage.StepCopy:
+        copied.append(step.index)
+        return of(step)
+
+    given = argparse.Namespace(max=None, min=None, mean=None, step=">= 1", variable="", before=2, after=0, times="each")
+    monkeypatch.setattr(program, "arguments", lambda _: given)
+    monkeypatch.setattr(stage.StepCopy, "of", count)
+    monkeypatch.setattr(stage, "open_reader", lambda _, **more: open_reader(path=tmp_path / "a.bp", **more))
+    monkeypatch.setattr(stage, "open_writer", lambda _: open_writer(path=tmp_path / "b.bp"))
+    program.main()
+    assert copied == [0, 1, 2]
+    with open_reader(path=tmp_path / "b.bp") as data:
+        found = [(int(step.read("selected_step")), step.names()) for step in data]
+    assert found == [(0, ["V", "mesh", "selected_step"]), (1, ["V", "selected_step"]), (2, ["V", "selected_step"])]

@@ -157,11 +157,11 @@ class Hdf5ReadEngine:
         if image is not None and "Steps" in image and str(attributes_of(image).get("Type")) == "ImageData":
             self._image = image
             return [_StepGroup(self._file)] * int(image["Steps"].attrs["NSteps"])
-        if "openPMD" not in self._file.attrs:
+        base = self._file.get("data", {}) if "openPMD" in self._file.attrs else {}
+        numbers = sorted((int(name), name) for name in base if name.isdigit())
+        if not numbers:  # another encoding of openPMD among them
             return [_StepGroup(self._file)]
         self._is_openpmd = True
-        base = self._file.get("data", {})
-        numbers = sorted((int(name), name) for name in base if name.isdigit())
         return [
             _StepGroup(base[name], "/data/", {"/data/snapshot": np.array(number, np.uint64)})
             for number, name in numbers

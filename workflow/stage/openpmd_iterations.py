@@ -140,9 +140,9 @@ class IterationReadEngine:
         if not self._is_grouped:
             self._next = [_Iteration(None, rest)]
             return
-        before = [number for number in self._constant if not found or number < max(found)]
+        before = [number for number in self._constant if number < max(found)] if found else self._constant[:1]
         self._constant = [number for number in self._constant if number not in before]
-        found |= {number: {} for number in (before if found else before[:1])}
+        found |= {number: {} for number in before}
         if not found:  # nothing but what belongs to no iteration
             self._next = [_Iteration(None, rest)]
             return

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Block, Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.physical_units import TIME, unit_text
-from workflow.stage.settings import is_misspelt
 from workflow.stage.stage_errors import ContractError, StageError
 
 Array = NDArray[Any]
@@ -219,23 +218,6 @@ def _declared_at(end: StreamEnd, name: str) -> str:
     """That the pipeline file is wrong about the writer, not this reader."""
     key = end.declared.get(name)
     return "" if key is None else f"; its writer does not write what `{key}` of the pipeline file says: correct that"
-
-
-def is_typo(name: str, names: Iterable[str]) -> bool:
-    """Whether `name` is probably a misspelling of one of these: of a path, in one of its parts.
-
-    >>> is_typo("/data/e/x", ["/data/i/x"]), is_typo("temprature", ["temperature"]), is_typo("V", ["U"])
-    (False, True, False)
-    """
-    own = name.split("/")
-    for each in names:
-        parts = each.split("/")
-        if name == each.strip("/") or each == name.strip("/"):
-            return True
-        apart = [pair for pair in zip(own, parts, strict=False) if pair[0] != pair[1]]
-        if len(own) == len(parts) and len(apart) == 1 and is_misspelt(apart[0][0], [apart[0][1]]):
-            return True
-    return False
 
 
 def near(name: str, names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,13 @@ _SHORTEST_PAUSE_S = 5e-5  # about how long a sleep of length 0 takes
 _LITTLE, _MUCH = 1 << 22, 1 << 25
 
 
+class BlocksOf(NamedTuple):
+    """The blocks of a variable in one step. `is_value`: it is a single value, which BP4's readers cannot tell else."""
+
+    blocks: tuple[Block, ...]
+    is_value: bool
+
+
 class AdiosReadEngine:
     """One engine opened for reading by this process. `mode`: a member of adios2's Mode."""
 
@@ -70,6 +77,8 @@ class AdiosReadEngine:
         self._ahead: StepStatus | None = None  # the answer
         self._local, self._single = self._adios2.ShapeID.LocalArray, self._adios2.ShapeID.GlobalValue
         self._is_bp4: bool | None = None
+        # Of this step: a question to ADIOS2 takes the longer the more blocks there are.
+        self._block_tables: dict[str, BlocksOf | None] = {}
         self._statuses = {
             self._adios2.StepStatus.OK: StepStatus.READY,
             self._adios2.StepStatus.NotReady: StepStatus.LATE,
@@ -140,6 +149,7 @@ class AdiosReadEngine:
         return status
 
     def _ask(self, timeout_s: float) -> StepStatus:
+        self._block_tables = {}
         return self._statuses[self._engine.BeginStep(self._adios2.StepMode.Read, timeout_s)]
 
     def end(self) -> int | None:
@@ -195,22 +205,32 @@ class AdiosReadEngine:
             self._is_bp4 = self._engine.Type() == "BP4Reader"
         if not self._is_bp4 or variable.ShapeID() != self._single:
             return None
-        blocks = self._blocks_info(variable.Name())
-        return (tuple(variable.Shape()) or (0,)) if blocks and blocks[0]["IsValue"] == "False" else None
+        known = self._blocks_of(variable.Name(), local=False)
+        return (tuple(variable.Shape()) or (0,)) if known and known.blocks and not known.is_value else None
 
     def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
         """See `ReadEngine`."""
         found = {}
         for name in names:
             variable = self._io.InquireVariable(name)
-            local, info = variable.ShapeID() == self._local, self._blocks_info(name)
-            if info is None and local:
-                info = _local_blocks(variable)
-            shape = tuple(variable.Shape())
+            local, shape = variable.ShapeID() == self._local, tuple(variable.Shape())
+            known = self._blocks_of(name, local)
             # Where they are not known, as if one rank had written all of it.
-            blocks = (Block((0,) * len(shape), shape),) if info is None else to_blocks(info, local)
-            found[name] = BlockTable(blocks, local)
+            found[name] = BlockTable((Block((0,) * len(shape), shape),) if known is None else known.blocks, local)
         return found
+
+    def _blocks_of(self, name: str, local: bool) -> BlocksOf | None:
+        """The blocks of a variable in this step; None where they are not known."""
+        if name not in self._block_tables:
+            info = self._blocks_info(name)
+            if info is None and local:
+                info = _local_blocks(self._io.InquireVariable(name))
+            self._block_tables[name] = (
+                None
+                if info is None
+                else BlocksOf(to_blocks(info, local), any(each.get("IsValue") == "True" for each in info[:1]))
+            )
+        return self._block_tables[name]
 
     def _blocks_info(self, name: str) -> list[dict[str, str]] | None:
         """What ADIOS2 says of the blocks of a variable in this step; None where its Python bindings (2.12.1) cannot
@@ -242,7 +262,22 @@ class AdiosReadEngine:
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `ReadEngine`. From files all boxes are requested first: ADIOS2 then fetches them together."""
-        found, deferred, in_blocks = [], self._adios2.Mode.Deferred, []
+        in_blocks: list[Any] = []
+        try:
+            return self._request(wanted, in_blocks)
+        finally:
+            try:
+                # After an error, too: what was requested would be read later, into memory that is no longer there.
+                self._engine.PerformGets()
+            finally:
+                for variable in in_blocks:
+                    # ADIOS2 (2.12.1) ends the process when the next step has fewer blocks than the selected one's
+                    # number.
+                    variable.SetBlockSelection(0)
+
+    def _request(self, wanted: Sequence[Selection], in_blocks: list[Any]) -> list[Array]:
+        """The arrays that the next PerformGets fills. `in_blocks` gets the variables of which a block is selected."""
+        found, deferred = [], self._adios2.Mode.Deferred
         for name, start, extent, block, _, into in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
@@ -257,11 +292,11 @@ class AdiosReadEngine:
                 found.append(np.array(self._engine.Get(variable, self._adios2.Mode.Sync)))
                 continue
             values = self._room(name, start, extent, kind, block) if into is None else into
-            if into is not None and block is None and not self._is_covered(name, Block(start, extent)):
+            if into is not None and block is None and not self._will_fill(name, Block(start, extent), into.nbytes):
                 into[...] = 0
             if block is not None:
-                variable.SetBlockSelection(block)
                 in_blocks.append(variable)
+                variable.SetBlockSelection(block)
             elif extent:
                 variable.SetSelection((start, extent))
             if values.size:
@@ -272,27 +307,27 @@ class AdiosReadEngine:
                 if self._over_network:
                     self._engine.PerformGets()
             found.append(values)
-        self._engine.PerformGets()
-        for variable in in_blocks:
-            # ADIOS2 (2.12.1) ends the process when the next step has fewer blocks than the selected one's number.
-            variable.SetBlockSelection(0)
         return found
 
     def _room(self, name: str, start: Shape, extent: Shape, kind: str, block: int | None) -> Array:
         """An array to read into: of zeros, unless the writer's ranks have written all of it. ADIOS2 fills no gaps."""
         nbytes = volume(extent) * np.dtype(kind).itemsize
-        if block is not None or (_LITTLE <= nbytes < _MUCH and self._is_covered(name, Block(start, extent))):
+        if block is not None or (nbytes < _MUCH and self._will_fill(name, Block(start, extent), nbytes)):
             return fresh_array(extent, kind)
         return fresh_array(extent, kind, np.zeros)
+
+    def _will_fill(self, name: str, box: Block, nbytes: int) -> bool:
+        """Whether it is known that reading a box leaves no gap."""
+        return nbytes >= _LITTLE and self._is_covered(name, box)
 
     def _is_covered(self, name: str, box: Block) -> bool:
         """Whether the writer's ranks have written all of a box."""
         if not box.extent:
             return True  # a value
-        if (info := self._blocks_info(name)) is None:
+        if (known := self._blocks_of(name, local=False)) is None:
             return False
-        blocks = to_blocks(info, local=False)
-        return is_tiled(blocks, tuple(self._io.InquireVariable(name).Shape())) or is_covered(box, blocks)
+        shape = tuple(self._io.InquireVariable(name).Shape())
+        return is_tiled(known.blocks, shape) or is_covered(box, known.blocks)
 
 
 def _close(engine: Any) -> None:

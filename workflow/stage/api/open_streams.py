@@ -66,16 +66,20 @@ def open_reader(
     `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5 that is always so.
 
     `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
-    `name in step`. One of them that the first step lacks, and whose name looks like a misspelling of another one,
-    raises ContractError there; one that has come in no step does at the end of the stream.
+    `name in step`. A note names those that the first step lacks, with the most similar name that it has; ContractError
+    is raised at the end of the stream where one has come in no step, and no attribute is of it.
 
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.
 
     Raises StreamTimeout when no writer opens the stream within `open_timeout_s`, StreamFailed when the writer has died
-    or the file does not exist, StageError when there is no such port or ADIOS2 cannot open the stream.
+    or the file does not exist, StageError when there is no such port or ADIOS2 cannot open the stream, or for
+    `iterations` without a `path`.
     """
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
+    if iterations and path is None:
+        text = "`iterations` is for a file by its `path`; the streams of a run have the steps that were written"
+        raise StageError(f"stream {end.stream}: {text}")
     opened = _open_read(end, _open_iterations) if iterations and not end.traits.in_memory else _in_order(end)
     assert isinstance(opened, Reader)
     opened.may_lack(may_lack)

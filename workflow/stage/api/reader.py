@@ -25,7 +25,7 @@ from workflow.stage.stream_engines import ReadEngine, SharesMemory, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 from workflow.stage.uncaught_errors import leave_together, note_early_exit
-from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, is_typo, near
+from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, near
 
 if TYPE_CHECKING:
     import xarray
@@ -73,7 +73,8 @@ class Reader:
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
         self._is_queued = end.traits.queued
-        self._awaited: set[str] = set()  # that a step may lack, and none has had so far
+        self._awaited: set[str] = set()  # that a step may lack, and none has had so far; of these
+        self._must_come: set[str] = set()  # those of which nothing is known, since the first step
         self._there: list[str] = []  # variables of the first step
 
     def may_lack(self, names: Iterable[str]) -> None:
@@ -106,7 +107,7 @@ class Reader:
         if status is StepStatus.ENDED:
             self._ended = True
             self.close()
-            if self._awaited and not self._end.first_step and self.steps:
+            if self._must_come and not self._end.first_step and self.steps:
                 raise self._record(self._never_came())
             raise StopIteration
         if status is StepStatus.LATE:
@@ -360,12 +361,12 @@ class Reader:
 
     def _check(self) -> None:
         found = self._engine.variables()
-        missing = {name for name in self._awaited if name not in found and not is_typo(name, found)}
+        missing = {name for name in self._awaited if name not in found}
         try:
             check_contract(self._end, self._stage, found, self._awaited, missing)
         except StageError as error:
             raise self._record(error) from None
-        self._awaited, self._there = missing, sorted(found)
+        self._awaited, self._must_come, self._there = missing, set(), sorted(found)
         if missing:
             text = f"step {self.steps} of {self.name} has no {', '.join(sorted(missing))}: it may still come"
             note(text + near(min(missing), found))
@@ -373,25 +374,25 @@ class Reader:
                 print(f"note: {text}{near(min(missing), found)}", file=sys.stderr, flush=True)
             # The attributes of one that is still to come, or of a constant one of openPMD, show that it is meant.
             known = self._engine.attributes()
-            self._awaited = {name for name in missing if not any(each.startswith(f"{name}/") for each in known)}
+            self._must_come = {name for name in missing if not any(each.startswith(f"{name}/") for each in known)}
 
     def _note_lost_texts(self) -> None:
-        """Say which attributes SST may have lost. What `workflow.stage` writes does not get lost."""
+        """Say which attributes SST may have lost. Who has written them is unknown, and `workflow.stage` loses none."""
         found = self._engine.attributes()
         texts = {name: value for name, value in found.items() if isinstance(value, np.ndarray) and not value.ndim}
         empty = sorted(name for name, value in texts.items() if value.dtype.kind == "U" and not value.item())
         if empty:
             some = ", ".join(empty[:3]) + (f" and {len(empty) - 3} others" if len(empty) > 3 else "")
             note(
-                f"attributes of {self.name} came as empty text: {some}; SST (ADIOS2 2.11 and 2.12) loses lists of "
-                "texts, which `via: bp5` keeps"
+                f"attributes of {self.name} came as empty text: {some}; if they are lists of texts of a program "
+                "without `workflow.stage`, SST (ADIOS2 2.11 and 2.12) has lost them, and `via: bp5` keeps them"
             )
 
     def _check_awaited(self) -> None:
         """Check those that have come now."""
         come = {name: info for name in self._awaited if (info := self._engine.info(name)) is not None}
         if come:
-            self._awaited -= come.keys()
+            self._awaited, self._must_come = self._awaited - come.keys(), self._must_come - come.keys()
             end = replace(self._end, variables={k: v for k, v in self._end.variables.items() if k in come})
             try:
                 check_contract(end, self._stage, come)
@@ -400,7 +401,7 @@ class Reader:
 
     def _never_came(self) -> ContractError:
         who = f"stage {self._stage}" if self._stage else "this program"
-        names = sorted(self._awaited)
+        names = sorted(self._must_come)
         text = f"no step of {self.steps} had a variable {', '.join(names)}{near(names[0], self._there)}"
         return ContractError(f"stream {self.name} does not contain what {who} needs: {text}")
 

@@ -57,6 +57,7 @@ class Writer:
         self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
+        self._without_blocks: set[str] = set()  # of this rank; other ranks may have some
         self._forms: dict[str, VariableForm] = {}
         self._told = set[str]()  # variables of which it is said that they are converted
         self._buffers: list[tuple[str, Array, Any, Any]] = []  # to be written at the end of the step
@@ -173,6 +174,8 @@ class Writer:
         if mine:
             self._written[name] = Info(mine[0].type, (), local=True)
             self._bytes += sum(block.values.nbytes for block in mine)
+        else:
+            self._without_blocks.add(name)
         try:
             for block in mine:
                 self._check_form(block)
@@ -246,6 +249,7 @@ class Writer:
         self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes, self._device_s = True, 0, 0.0
         self._written.clear()
+        self._without_blocks.clear()
 
     def end_step(self) -> None:
         """What leaving `step()` does."""
@@ -387,7 +391,7 @@ class Writer:
 
     def _check(self) -> None:
         try:
-            check_contract(self._end, self._stage, self._written)
+            check_contract(self._end, self._stage, self._written, may_lack=self._without_blocks)
         except StageError as error:
             self._broken = True
             raise self._record(error) from None
