@@ -113,6 +113,18 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
         assert replace(processes.collect("hangs", folders["hangs"]), cpu_s=None) == Ending(None, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("launcher", ["mpiexec", "openmpi"])
+@pytest.mark.parametrize("is_here", [True, False])
+def test_ranks_on_other_nodes_are_not_missed_here(launcher: str, is_here: bool, tmp_path: Path) -> None:
+    """There a launcher has only what connects it to its proxies on other nodes, which are no ranks and use no CPU."""
+    with StageProcesses(tmp_path) as processes:
+        processes.start(replace(process("sim", ["sleep", "100"], tmp_path), launcher=launcher, is_here=is_here))
+        assert processes.without_ranks(-1.0) == (["sim"] if is_here and launcher == "mpiexec" else [])
+        assert processes.has_all_here("sim") is is_here
+        assert (processes.cpu_use("sim") is not None) is is_here
+        assert processes.is_alive("sim") is (False if is_here else None), "no rank lives, or none can be seen"
+
+
 def read_line(path: Path) -> str:
     """The first line of a file that is being written."""
     deadline = time.monotonic() + 60
