@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids
@@ -123,6 +124,34 @@ def test_ranks_on_other_nodes_are_not_missed_here(launcher: str, is_here: bool, 
         assert processes.has_all_here("sim") is is_here
         assert (processes.cpu_use("sim") is not None) is is_here
         assert processes.is_alive("sim") is (False if is_here else None), "no rank lives, or none can be seen"
+
+
+@pytest.mark.parametrize(
+    ("program", "writers"),
+    [
+        ("open_it('ab'); open_it('rb')", 1),
+        ("open_it('ab', forks=True)", 1),
+        ("open_it('ab'); open_it('r+b')", 2),
+    ],
+    ids=["one reads it back", "one forks", "two write it"],
+)
+def test_who_writes_a_file(program: str, writers: int, tmp_path: Path) -> None:
+    """Neither a reader of the file, nor a child that has inherited it from its writer, writes a copy of its own."""
+    (tmp_path / "md.idx").touch()
+    opens = (
+        "import os, signal\n"
+        "def open_it(mode, forks=False):\n"
+        "    if os.fork() == 0:\n"
+        "        file = open('md.idx', mode)\n"
+        "        if not forks or os.fork():\n"
+        "            os.write(1, b'x')\n"
+        "        signal.pause()\n"
+        f"{program}\nsignal.pause()\n"
+    )
+    with StageProcesses(tmp_path) as processes:
+        processes.start(process("sim", [sys.executable, "-c", opens], tmp_path))
+        wait_until(lambda: len((tmp_path / "stdout.log").read_text()) == program.count("("), "the file is open")
+        assert processes.writers_of("sim", tmp_path / "md.idx") == writers
 
 
 def read_line(path: Path) -> str:

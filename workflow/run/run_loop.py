@@ -587,7 +587,7 @@ class RunLoop:
         for event in [event for event, due in self.fewer.items() if due <= now]:
             self.fewer[event] = now + max(QUIET_S, now - event.t)
             end = self.plan.stage(event.stage).end(event.stream, "write")
-            if self.processes.holders(event.stage, Path(end.path) / "md.idx") > 1:
+            if self.processes.writers_of(event.stage, Path(end.path) / "md.idx") > 1:
                 text = copies_text(event.stage, event.stream, event.ranks)
                 self.events.append(StreamTrouble(now, event.stream, event.stage, "copies", text))
 

@@ -32,11 +32,11 @@ from workflow.run.processes.process_tree import (
     descendants,
     exit_status,
     has_children,
-    has_open,
     is_running,
     is_suspended,
     living_ranks,
     local_ranks,
+    writers_of,
 )
 from workflow.run.state.events import RanksEnded
 
@@ -373,9 +373,10 @@ class StageProcesses:
         proxies = children(pids[0]) if _has_proxies(spec) else []
         return cpu_use(pids, {pids[0], *proxies} if LAUNCHERS[spec.launcher].starts_ranks else ())
 
-    def holders(self, name: str, path: Path) -> int:
-        """How many processes of a stage have this file open; 0 where they cannot be seen, as `cpu_use` says."""
-        return sum(has_open(pid, path) for pid in self.pids_here(name))
+    def writers_of(self, name: str, path: Path) -> int:
+        """How many processes of a stage have opened this file for writing; 0 where they cannot be seen, as `cpu_use`
+        says."""
+        return len(writers_of(self.pids_here(name), path))
 
     def is_suspended(self, name: str) -> bool:
         """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
