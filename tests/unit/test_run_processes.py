@@ -12,6 +12,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -21,6 +23,8 @@ from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_processes import Ending, StageProcesses, to_ending
+from workflow.run.run_loop import RunLoop
+from workflow.run.state.events import StreamHint, StreamTrouble
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 BUSY = "Unable to create step for job 12: Requested nodes are busy"
@@ -152,6 +156,19 @@ def test_who_writes_a_file(program: str, writers: int, tmp_path: Path) -> None:
         processes.start(process("sim", [sys.executable, "-c", opens], tmp_path))
         wait_until(lambda: len((tmp_path / "stdout.log").read_text()) == program.count("("), "the file is open")
         assert processes.writers_of("sim", tmp_path / "md.idx") == writers
+
+
+@pytest.mark.parametrize(("imports", "is_seen"), [("adios2", True), ("adios2, mpi4py.MPI", False), ("json", False)])
+def test_copies_that_a_log_tells_of_end_a_run_where_they_are_seen(imports: str, is_seen: bool, tmp_path: Path) -> None:
+    """Processes with an MPI library, or with an ADIOS2 that cannot be seen, may be ranks of one program."""
+    program = f"import os, signal, {imports}; os.fork(); os.write(1, b'x'); signal.pause()"
+    said = StreamTrouble(1.0, "heat", "sim", "copies", "2 copies")
+    with StageProcesses(tmp_path) as processes:
+        processes.start(process("sim", [sys.executable, "-c", program], tmp_path))
+        wait_until(lambda: (tmp_path / "stdout.log").read_text() == "xx", "both have begun")
+        loop = cast(RunLoop, SimpleNamespace(processes=processes))
+        hint = StreamHint(1.0, "heat", "sim", "by its log, 2 copies")
+        assert RunLoop.confirmed(loop, [said]) == [said if is_seen else hint]
 
 
 def read_line(path: Path) -> str:

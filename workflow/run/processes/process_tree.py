@@ -91,6 +91,12 @@ def _is_for_writing(descriptor: Path) -> bool:
     return int(words[words.index("flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
+def is_alone_in_adios2(pid: int) -> bool:
+    """Whether a process has an ADIOS2 without MPI, and no MPI library: then it is the only rank of what it writes."""
+    files = {line.rpartition(b"/")[2] for line in _read(pid, "maps").splitlines()}
+    return any(b"adios2_core" in file for file in files) and not any(b"mpi" in file for file in files)
+
+
 def is_running(pid: int) -> bool:
     """Whether a process lives."""
     return not _is_dead(pid)

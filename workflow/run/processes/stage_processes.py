@@ -32,6 +32,7 @@ from workflow.run.processes.process_tree import (
     descendants,
     exit_status,
     has_children,
+    is_alone_in_adios2,
     is_running,
     is_suspended,
     living_ranks,
@@ -377,6 +378,11 @@ class StageProcesses:
         """How many processes of a stage have opened this file for writing; 0 where they cannot be seen, as `cpu_use`
         says."""
         return len(writers_of(self.pids_here(name), path))
+
+    def alone_in_adios2(self, name: str) -> int:
+        """How many processes of a stage use ADIOS2 and are certainly no ranks of one program; 0 where they cannot be
+        seen, as `cpu_use` says."""
+        return sum(is_alone_in_adios2(pid) for pid in self.pids_here(name))
 
     def is_suspended(self, name: str) -> bool:
         """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
