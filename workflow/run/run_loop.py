@@ -495,6 +495,7 @@ class RunLoop:
     def ask_about_silent(self, now: float) -> None:
         """Let the scheduler say whether it has lost the nodes that are silent, too."""
         silent = [each.host for each in self.state.silent.values() if now - each.t + each.silence_s >= REPORTED_S]
+        self.nodes.keep(silent)
         if silent and now - self.nodes_asked >= ASK_NODES_S:
             self.nodes_asked = now
             self.nodes.ask(silent)
