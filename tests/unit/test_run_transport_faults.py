@@ -112,7 +112,8 @@ MISDIRECTED_CAUSE = (
 
 @pytest.mark.parametrize(("is_open", "limit"), [(False, "start"), (True, "step")])
 def test_a_misdirected_message_is_the_cause_where_a_deadline_passes(is_open: bool, limit: str) -> None:
-    run = Run(two_stages(**{"start": 60, "step": 60, limit: 20}))
+    deadlines: dict[str, Any] = {"start": 60, "step": 60, limit: 20}
+    run = Run(two_stages(**deadlines))
     run = run.open_all() if is_open else run
     run.feed(TransportFault(3.0, "sim", "misdirected", MISDIRECTED), TransportFault(3.5, "ana", "misdirected", "again"))
     assert run.tick(19.0).state.stopping is None
