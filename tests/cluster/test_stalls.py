@@ -204,8 +204,8 @@ def stall_file_systems(weather: Weather, folder: Path, seconds: float) -> None:
         assert now == before, "ranks have ended"
         for run in (frozen, stopped):
             report = run.end()
-            said = [text for text in report.notes if text.startswith("the supervisor waited ")]
-            assert said and "the file system of the run directory did not answer" in said[0], report.notes
+            said = [text for text in report.notes if text.startswith("the supervisor saw nothing for ")]
+            assert said and "it waited for a file system" in said[0], report.notes
             assert_same_data(run.run_dir, folder)
         assert "this command waits on" in frozen.output.read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import platform
 import shlex
 import subprocess
 import sys
@@ -153,6 +154,15 @@ def test_the_process_of_a_line() -> None:
     assert make_process(alone).cores == [1, 3], "inherited by the program"
     adapter = make_process(request("mpiexec", "one adapter"))
     assert adapter.env == {"A": "1", "FABRIC_IFACE": "hsn0", "SLURM_OVERLAP": "1"}
+
+
+def test_whether_all_ranks_of_a_line_are_on_this_machine() -> None:
+    here = platform.node()
+    for launcher in ("mpiexec", "openmpi"):
+        assert make_process(request(launcher, "one node", hosts=[here])).is_here
+        assert make_process(request(launcher, "one node", hosts=[])).is_here, "it starts its ranks beside itself"
+        assert not make_process(request(launcher, "one node", hosts=["host0"])).is_here
+        assert not make_process(request(launcher, "two nodes, one rank less", hosts=[here, here, "host0"])).is_here
 
 
 def test_the_script_of_a_rank_sets_what_is_its_own(tmp_path: Path) -> None:

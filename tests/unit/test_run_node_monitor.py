@@ -223,9 +223,19 @@ def test_time_in_which_the_guard_could_not_look_does_not_count() -> None:
 
 def test_file_system_that_shows_beats_late_has_more_time() -> None:
     late = [beat for beat in range(3) for _ in range(16)]  # a change each 8 s
-    monitor = looks(HeartbeatMonitor(10), *late)
-    assert not looks(monitor, *[2] * 9).why_dead
-    assert looks(monitor, *[2] * 10).why_dead
+    monitor = looks(HeartbeatMonitor(300), *late)
+    assert looks(monitor, *[2] * 10).sees_beats, "12.5 s, of 13"
+    assert looks(monitor, 2).sees_beats is False
+
+
+def test_a_stall_that_has_passed_adds_nothing_to_the_limit() -> None:
+    """What is lost with the node is started again elsewhere some seconds after the limit."""
+    monitor = looks(HeartbeatMonitor(300), 1, *[1] * 580, 2)
+    assert not looks(monitor, *[2] * 599).why_dead
+    assert looks(monitor, 2).why_dead == "no heartbeat of the supervisor in the run directory for 300 s"
+    monitor = looks(HeartbeatMonitor(300), 1, *[1] * 580, 2)
+    listens(listens(monitor, 1, heard=True), 1, closed=True)
+    assert looks(monitor, *[2] * 600).why_dead.startswith("the supervisor has closed its connection")
 
 
 def test_lease_is_read_every_2_s_and_more_often_when_it_is_silent() -> None:

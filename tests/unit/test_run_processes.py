@@ -12,14 +12,19 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_processes import Ending, StageProcesses, to_ending
+from workflow.run.run_loop import RunLoop
+from workflow.run.state.events import StreamHint, StreamTrouble
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 BUSY = "Unable to create step for job 12: Requested nodes are busy"
@@ -111,6 +116,59 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
         assert living_groups(children.values()) == {children["stays"]}
         assert processes.wait(60) == ["hangs"]
         assert replace(processes.collect("hangs", folders["hangs"]), cpu_s=None) == Ending(None, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("launcher", ["mpiexec", "openmpi"])
+@pytest.mark.parametrize("is_here", [True, False])
+def test_ranks_on_other_nodes_are_not_missed_here(launcher: str, is_here: bool, tmp_path: Path) -> None:
+    """There a launcher has only what connects it to its proxies on other nodes, which are no ranks and use no CPU."""
+    with StageProcesses(tmp_path) as processes:
+        processes.start(replace(process("sim", ["sleep", "100"], tmp_path), launcher=launcher, is_here=is_here))
+        assert processes.without_ranks(-1.0) == (["sim"] if is_here and launcher == "mpiexec" else [])
+        assert processes.has_all_here("sim") is is_here
+        assert (processes.cpu_use("sim") is not None) is is_here
+        assert processes.is_alive("sim") is (False if is_here else None), "no rank lives, or none can be seen"
+
+
+@pytest.mark.parametrize(
+    ("program", "writers"),
+    [
+        ("open_it('ab'); open_it('rb')", 1),
+        ("open_it('ab', forks=True)", 1),
+        ("open_it('ab'); open_it('r+b')", 2),
+    ],
+    ids=["one reads it back", "one forks", "two write it"],
+)
+def test_who_writes_a_file(program: str, writers: int, tmp_path: Path) -> None:
+    """Neither a reader of the file, nor a child that has inherited it from its writer, writes a copy of its own."""
+    (tmp_path / "md.idx").touch()
+    opens = (
+        "import os, signal\n"
+        "def open_it(mode, forks=False):\n"
+        "    if os.fork() == 0:\n"
+        "        file = open('md.idx', mode)\n"
+        "        if not forks or os.fork():\n"
+        "            os.write(1, b'x')\n"
+        "        signal.pause()\n"
+        f"{program}\nsignal.pause()\n"
+    )
+    with StageProcesses(tmp_path) as processes:
+        processes.start(process("sim", [sys.executable, "-c", opens], tmp_path))
+        wait_until(lambda: len((tmp_path / "stdout.log").read_text()) == program.count("("), "the file is open")
+        assert processes.writers_of("sim", tmp_path / "md.idx") == writers
+
+
+@pytest.mark.parametrize(("imports", "is_seen"), [("adios2", True), ("adios2, mpi4py.MPI", False), ("json", False)])
+def test_copies_that_a_log_tells_of_end_a_run_where_they_are_seen(imports: str, is_seen: bool, tmp_path: Path) -> None:
+    """Processes with an MPI library, or with an ADIOS2 that cannot be seen, may be ranks of one program."""
+    program = f"import os, signal, {imports}; os.fork(); os.write(1, b'x'); signal.pause()"
+    said = StreamTrouble(1.0, "heat", "sim", "copies", "2 copies")
+    with StageProcesses(tmp_path) as processes:
+        processes.start(process("sim", [sys.executable, "-c", program], tmp_path))
+        wait_until(lambda: (tmp_path / "stdout.log").read_text() == "xx", "both have begun")
+        loop = cast(RunLoop, SimpleNamespace(processes=processes))
+        hint = StreamHint(1.0, "heat", "sim", "by its log, 2 copies")
+        assert RunLoop.confirmed(loop, [said]) == [said if is_seen else hint]
 
 
 def read_line(path: Path) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workflow.launch.allocation import Source
 from workflow.launch.rank_ends import EndCause, is_of_scheduler
 from workflow.run.verdict.end_causes import job_text
-from workflow.schedulers.job_questions import OwnJobQuestion, OwnJobState, own_job_command, to_own_state
+from workflow.schedulers.job_questions import NodesQuestion, OwnJobQuestion, OwnJobState, own_job_command, to_own_state
 from workflow.schedulers.scheduler import QueryError, ask
 from workflow.schedulers.schedulers import scheduler_named
 
@@ -126,3 +128,27 @@ def test_while_a_job_is_ended_the_file_of_its_errors_says_why(due: str, word: st
     answer = to_own_state("slurm", "12", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
     assert answer == OwnJobState(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
     assert scheduler_named("slurm").cause_of(answer.state) == ("preempted" if due else "cancelled")
+
+
+def test_what_is_known_of_nodes_is_no_older_than_the_newest_question() -> None:
+    answers = ["n2|down*\nn3|down\n", "n2|down\nn3|idle\n"]
+
+    def query(command: Sequence[str]) -> str:
+        assert command[0] == "sinfo"
+        if not answers:
+            raise QueryError("no controller")
+        return answers.pop(0)
+
+    question = NodesQuestion("slurm", query)
+
+    def asked() -> dict[str, str]:
+        before = threading.active_count()
+        question.ask(["n2", "n3"])
+        wait_until(lambda: threading.active_count() <= before, "an answer has come")
+        return dict(question.down)
+
+    assert asked() == {"n2": "down*", "n3": "down"}
+    question.keep(["n3"])
+    assert question.down == {"n3": "down"}, "n2 has been heard"
+    assert asked() == {"n2": "down"}
+    assert asked() == {}, "no answer says nothing of any node"

@@ -137,6 +137,21 @@ def test_a_stream_of_another_name_is_one_where_its_contact_file_is(tmp_path: Pat
     assert trouble.text.startswith("analysis opened the stream other, which nobody reads, and not streams/d")
 
 
+def test_a_stream_that_is_opened_anew_has_no_copies(tmp_path: Path) -> None:
+    """Whichever name its totals got, when two streams were closed at the same time."""
+    opens = 'Opening Stream "/r/streams/{}"\n'
+    totals = 'Stream "/r/streams/{}" (0x1) summary info:\n'
+    log = opens.format("d") + opens.format("e") + totals.format("d") + totals.format("e")
+    log += "\tTimesteps Created = 3\n" * 2 + opens.format("d") + opens.format("e")
+    (tmp_path / "log").write_text(log)
+    plan = analysis("t").model_copy(update={"ranks": 2})
+    plan.ends.append(make_end("e", "write", path="/r/streams/e", config=None))
+    follower = SstFollower(plan, Tail(tmp_path / "log"))
+    assert not [event for event in follower.poll(1.0) if isinstance(event, StreamTrouble)]
+    (tmp_path / "log").write_text(log + opens.format("d"))
+    assert [event.trouble for event in follower.poll(2.0) if isinstance(event, StreamTrouble)] == ["copies"]
+
+
 @pytest.mark.parametrize("path", sorted(LOGS.glob("*.txt")), ids=lambda path: path.stem)
 def test_all_of_it_is_chatter(path: Path) -> None:
     left = [line for line in path.read_text().splitlines() if line.strip() and not is_chatter(line)]

@@ -28,8 +28,8 @@ from workflow.run.verdict.failure_origin import doubted_nodes
 from workflow.run.verdict.stall_detection import present_warnings, warning_text
 
 WAITED = (
-    "the supervisor waited 200 s for a file: the file system of the run directory did not answer; nothing was ended "
-    "because of that"
+    "the supervisor saw nothing for 200 s: it waited for a file system, copied large files, or had no CPU; nothing was "
+    "ended because of that"
 )
 
 

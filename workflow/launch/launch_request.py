@@ -6,6 +6,7 @@ rank starts through a script of a few lines, which sets its variables by its num
 
 from __future__ import annotations
 
+import platform
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from workflow.formats.stage_waits import OPEN_TIMEOUT_S
+from workflow.launch.host_lists import is_same_host
 from workflow.launch.rank_ends import NOT_STARTED, EndPattern
 
 CoreSet = Sequence[int]
@@ -108,6 +110,11 @@ class LaunchRequest:
     def own_hosts(self) -> Sequence[str]:
         """The hosts of the nodes of this line; empty where hosts are not known."""
         return self.hosts[self.first_node : self.first_node + self.nodes]
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all ranks run on this machine: not where that is not known."""
+        return self.nodes == 1 and all(is_same_host(name, platform.node()) for name in self.own_hosts)
 
     def segments(self) -> Iterator[Segment]:
         """All ranks in their order, node by node."""

@@ -68,7 +68,8 @@ class ProcessSpec:
 
     `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
     its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
-    `secrets`: variable → where its value is (`workflow.redaction`).
+    `secrets`: variable → where its value is (`workflow.redaction`). `is_here`: whether all its ranks run on this
+    machine.
     """
 
     name: str
@@ -83,6 +84,7 @@ class ProcessSpec:
     separate_ids: bool = False
     without: Sequence[str] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
+    is_here: bool = True
 
 
 def make_process(request: LaunchRequest) -> ProcessSpec:
@@ -102,4 +104,5 @@ def make_process(request: LaunchRequest) -> ProcessSpec:
         separate_ids=request.separate_ids,
         without=line.without,
         secrets=request.secrets,
+        is_here=request.is_here,
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Iterable
 
-from workflow.launch.host_lists import is_same_host
 from workflow.launch.launch_request import (
     Launcher,
     LaunchLine,
@@ -31,9 +29,8 @@ _LOCAL_RANK = "MPI_LOCALRANKID"
 def _line(request: LaunchRequest) -> LaunchLine:
     """`mpiexec -n 4 A`, or `mpiexec -n 2 A : -n 1 B`: ranks are numbered in this order."""
     settings = rank_settings(request, _LOCAL_RANK)
-    hosts_here = request.nodes == 1 and all(is_same_host(name, platform.node()) for name in request.own_hosts)
-    env = settings.env | (_HERE if hosts_here else _BOOTSTRAP if request.own_hosts else {})
-    without = _OF_OTHERS if hosts_here else ()
+    env = settings.env | (_HERE if request.is_here else _BOOTSTRAP if request.own_hosts else {})
+    without = _OF_OTHERS if request.is_here else ()
     per_node = request.ranks_per_node
     hosts, files = host_options(request, request.own_hosts if per_node else hosts_with_ranks(request))
     options = [

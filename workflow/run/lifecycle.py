@@ -63,7 +63,6 @@ from workflow.run.verdict.failure_origin import blame, evidence_s, settled_at
 from workflow.run.verdict.passed_deadlines import (  # fmt: skip
     failure_by_deadline,
     first_open_limit,
-    lost_message_at,
     opening_stages,
     reopened_streams,
 )
@@ -523,8 +522,6 @@ def _next_deadline(state: RunState, silences: Silences, t: float) -> float:
             due += [at if at > t else t + limit / 20 for at in passing]
     if limits.run is not None and state.started is not None:
         due.append(state.started + limits.run)
-    if (lost := lost_message_at(state)) is not None:
-        due.append(lost)
     return min(due)
 
 

@@ -91,6 +91,7 @@ from workflow.run.state.events import (
     SteeringRefused,
     StepsDropped,
     StrangeReader,
+    StreamHint,
     StreamTrouble,
     Tick,
 )
@@ -433,7 +434,7 @@ class RunLoop:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.observe(now)
-        self.events += self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now)
+        self.events += self.confirmed(self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now))
         self.take_ends(ended, now)
         self.events.append(Tick(now))
 
@@ -475,7 +476,7 @@ class RunLoop:
                 changed = [rank for rank in self.guards.take_changed() if rank.node not in moved]
                 self.events += self.rank_watch.look(changed, now)
         turns = self.followed.next_turns()
-        seen = self.followed.poll(turns, now)
+        seen = self.confirmed(self.followed.poll(turns, now))
         self.events += seen
         self.look_for_copies(seen, now)
         for process in self.processes.without_ranks(self.plan.deadlines.start):
@@ -494,6 +495,7 @@ class RunLoop:
     def ask_about_silent(self, now: float) -> None:
         """Let the scheduler say whether it has lost the nodes that are silent, too."""
         silent = [each.host for each in self.state.silent.values() if now - each.t + each.silence_s >= REPORTED_S]
+        self.nodes.keep(silent)
         if silent and now - self.nodes_asked >= ASK_NODES_S:
             self.nodes_asked = now
             self.nodes.ask(silent)
@@ -587,9 +589,21 @@ class RunLoop:
         for event in [event for event, due in self.fewer.items() if due <= now]:
             self.fewer[event] = now + max(QUIET_S, now - event.t)
             end = self.plan.stage(event.stage).end(event.stream, "write")
-            if self.processes.holders(event.stage, Path(end.path) / "md.idx") > 1:
+            if self.processes.writers_of(event.stage, Path(end.path) / "md.idx") > 1:
                 text = copies_text(event.stage, event.stream, event.ranks)
                 self.events.append(StreamTrouble(now, event.stream, event.stage, "copies", text))
+
+    def confirmed(self, events: Iterable[Event]) -> list[Event]:
+        """These events; copies of a program, of which a log alone tells, as a hint where its processes do not show it,
+        too."""
+        return [
+            StreamHint(event.t, event.stream, event.stage, f"by its log, {event.text}")
+            if isinstance(event, StreamTrouble)
+            and event.trouble == "copies"
+            and self.processes.alone_in_adios2(event.stage) < 2
+            else event
+            for event in events
+        ]
 
     def look_for_suspended(self, now: float) -> None:
         """Which stages have been stopped by a signal; asked now and then, of those that make no step."""
@@ -619,7 +633,7 @@ class RunLoop:
         succeeded = ending.code == 0 and ending.signal is None
         final = not succeeded or self.state.stopping is not None
         events, is_all = self.followed.last(stage, now, since, succeeded, final=final)
-        self.events += events
+        self.events += self.confirmed(events)
         if not is_all:
             self.leaving[stage] = since, ending
             return

@@ -6,13 +6,12 @@ command runs in a session of its own, and where it gave no answer it is asked ag
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -138,7 +137,8 @@ class OwnJobQuestion:
 
 
 class NodesQuestion:
-    """The question which of some nodes are down. Nobody waits for the answer: `down` is the newest one."""
+    """The question which of some nodes are down. Nobody waits for the answer: `down` is that to the newest question
+    that is answered or has failed, host → the scheduler's word. Where it failed, no node is known to be down."""
 
     def __init__(self, source: Source, query: Query = lambda command: ask(command, OWN_ANSWER_S)) -> None:
         self.down: Mapping[str, str] = {}
@@ -147,15 +147,21 @@ class NodesQuestion:
         self._thread: threading.Thread | None = None
 
     def ask(self, hosts: Sequence[str]) -> None:
-        """Begin to ask, where the scheduler tells that and has answered before."""
+        """Begin to ask, where the scheduler tells that, and no question waits for its answer."""
         if self._down_nodes is not None and (self._thread is None or not self._thread.is_alive()):
             self._thread = threading.Thread(target=self._ask, args=(hosts,), name="nodes", daemon=True)
             self._thread.start()
 
+    def keep(self, silent: Collection[str]) -> None:
+        """Forget what was said of other nodes than these: they have been heard since."""
+        self.down = {host: word for host, word in self.down.items() if host in silent}
+
     def _ask(self, hosts: Sequence[str]) -> None:
         assert self._down_nodes is not None
-        with contextlib.suppress(QueryError):
+        try:
             self.down = self._down_nodes(hosts, self._query)
+        except QueryError:
+            self.down = {}
 
 
 def own_job_command(source: Source, job: str) -> Sequence[str] | None:

@@ -79,7 +79,8 @@ class HeartbeatMonitor:
     Takes the counter at each look; `silent_s` is how long it has not changed. Nobody's clock is compared: the guard
     counts its own seconds. Seconds in which it was suspended never count, and those in which a look hangs do not count
     as silence of the lease: the file may have changed meanwhile. Where the file system shows the beats late, the
-    longest delay so far is added to the silence that is allowed.
+    longest delay so far is added to the 10 s after which the lease is silent, up to `limit_s`. Nothing is added to
+    `limit_s`: the supervisor counts on it before it starts a stage again on another node.
 
     The beats in the pipe come from a thread that touches no file. So where they came:
     - only the lease is silent, or cannot be looked at: the supervisor lives, and its file system stalls;
@@ -108,7 +109,7 @@ class HeartbeatMonitor:
     @property
     def sees_beats(self) -> bool | None:
         """Whether the lease shows that the supervisor lives; None where that is not known yet."""
-        if self._is_silent(SILENCE_S):
+        if self._is_silent:
             return False
         return None if self._beat is None else True
 
@@ -116,9 +117,9 @@ class HeartbeatMonitor:
     def why_dead(self) -> str:
         """What has been missed for too long; "" while the supervisor may live. Without any lease nothing is known."""
         if self._pipe_silent_s is None:
-            is_dead = self._beat is not None and self._is_silent(self._limit_s)
+            is_dead = self._beat is not None and self.silent_s >= self._limit_s
             return f"no heartbeat of the supervisor in the run directory for {self.silent_s:.0f} s" * is_dead
-        if self._closed and self._beat is not None and self._is_silent(SILENCE_S):
+        if self._closed and self._beat is not None and self._is_silent:
             return f"the supervisor has closed its connection, and shows no heartbeat for {self.silent_s:.0f} s"
         if min(self._pipe_silent_s, self._unseen_s) < self._limit_s:
             return ""
@@ -144,8 +145,10 @@ class HeartbeatMonitor:
             self._pipe_silent_s += passed_s
             self._closed = closed
 
-    def _is_silent(self, limit_s: float) -> bool:
-        return self.silent_s >= limit_s + max(0.0, self._longest_s - BEAT_S - 1.25 * LOOK_S)
+    @property
+    def _is_silent(self) -> bool:
+        late_s = min(self._longest_s - BEAT_S - 1.25 * LOOK_S, self._limit_s - SILENCE_S)
+        return self.silent_s >= SILENCE_S + max(0.0, late_s)
 
 
 class _LeaseReader(threading.Thread):

@@ -147,6 +147,8 @@ class SstFollower:
         """The new facts as events; the steps of one end in one event."""
         steps: dict[EndOfStream, Event] = {}
         for fact in self.log.feed(self.tail.read()):
+            if fact.side == "write" and fact.kind == "closed":
+                self._writers.clear()  # of all: totals that are printed at the same time may bear a wrong name
             end = end_of_fact(fact, self.plan)
             if fact.kind == "awaits":
                 self._strange += [fact.name] if end is None else []
@@ -166,14 +168,12 @@ class SstFollower:
 
     def _copies(self, fact: Fact, end: EndPlan, now: float) -> Iterator[Event]:
         """The first rank of a program says that it opens a stream, and gives the totals when it closes it. Two that say
-        so are no ranks of one program, and a stream has one contact file."""
+        so may be no ranks of one program; more than the log must say that (`RunLoop.confirmed`)."""
         if fact.begins:
             self._writers[end.stream] = count = self._writers.get(end.stream, 0) + 1
             if count == 2 and self.plan.ranks > 1:
                 text = copies_text(self.plan.name, end.stream, self.plan.ranks)
                 yield StreamTrouble(now, end.stream, self.plan.name, "copies", text)
-        elif fact.side == "write" and fact.kind == "closed":
-            self._writers[end.stream] = 0
 
     def _misplaced(self, now: float) -> Iterator[Event]:
         """The streams for whose readers the program waits in vain, where a contact file says so, too."""

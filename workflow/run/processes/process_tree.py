@@ -71,11 +71,30 @@ def descendants(pid: int) -> list[int]:
     return own + [other for child in own for other in descendants(child)]
 
 
-def has_open(pid: int, path: Path) -> bool:
-    """Whether a process has this file open."""
+def writers_of(pids: Iterable[int], path: Path) -> list[int]:
+    """Those of these processes that have opened this file for writing themselves: not who reads it, nor the children of
+    a writer, which may have inherited it."""
+    found = [pid for pid in pids if _can_write(pid, path)]
+    inherited = {child for pid in found for child in descendants(pid)}
+    return [pid for pid in found if pid not in inherited]
+
+
+def _can_write(pid: int, path: Path) -> bool:
     with contextlib.suppress(OSError):
-        return any(Path(each).samefile(path) for each in (PROC / str(pid) / "fd").iterdir())
+        return any(each.samefile(path) and _is_for_writing(each) for each in (PROC / str(pid) / "fd").iterdir())
     return False
+
+
+def _is_for_writing(descriptor: Path) -> bool:
+    """Of `/proc/PID/fd/N`, by the flags of open(2) in `fdinfo`, octal."""
+    words = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text().split()
+    return int(words[words.index("flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+def is_alone_in_adios2(pid: int) -> bool:
+    """Whether a process has an ADIOS2 without MPI, and no MPI library: then it is the only rank of what it writes."""
+    files = {line.rpartition(b"/")[2] for line in _read(pid, "maps").splitlines()}
+    return any(b"adios2_core" in file for file in files) and not any(b"mpi" in file for file in files)
 
 
 def is_running(pid: int) -> bool:

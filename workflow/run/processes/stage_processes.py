@@ -32,11 +32,12 @@ from workflow.run.processes.process_tree import (
     descendants,
     exit_status,
     has_children,
-    has_open,
+    is_alone_in_adios2,
     is_running,
     is_suspended,
     living_ranks,
     local_ranks,
+    writers_of,
 )
 from workflow.run.state.events import RanksEnded
 
@@ -192,7 +193,7 @@ class StageProcesses:
         self._groups.add(started.pid)
         self._tell(started.pid)
         self._memory.start(process.name, started.pid)
-        if _has_proxies(process) and hasattr(os, "pidfd_open"):
+        if process.is_here and _has_proxies(process) and hasattr(os, "pidfd_open"):
             self._ranks[process.name], self._began[process.name] = {}, time.monotonic()
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
@@ -264,7 +265,8 @@ class StageProcesses:
         return soon
 
     def without_ranks(self, limit_s: float) -> list[str]:
-        """The launchers on this node that have run for so long and have started no rank; each is told once."""
+        """The launchers whose ranks are all to run on this node, that have run for so long and have started none; each
+        is told once."""
         begun = time.monotonic() - limit_s
         found = [name for name, held in self._ranks.items() if self._began.get(name, math.inf) < begun and not held]
         found = [name for name in found if not local_ranks(self._running[name][1].pid)]
@@ -294,10 +296,9 @@ class StageProcesses:
         spec, process = self._running[name]
         if _has_exited(process):
             return None
-        launcher = LAUNCHERS[spec.launcher]
-        if not launcher.starts_ranks:
+        if not LAUNCHERS[spec.launcher].starts_ranks:
             return True
-        if not launcher.ranks_below:
+        if not _has_all_processes_here(spec):
             return None
         return living_ranks(process.pid) >= spec.ranks
 
@@ -373,9 +374,15 @@ class StageProcesses:
         proxies = children(pids[0]) if _has_proxies(spec) else []
         return cpu_use(pids, {pids[0], *proxies} if LAUNCHERS[spec.launcher].starts_ranks else ())
 
-    def holders(self, name: str, path: Path) -> int:
-        """How many processes of a stage have this file open; 0 where they cannot be seen, as `cpu_use` says."""
-        return sum(has_open(pid, path) for pid in self.pids_here(name))
+    def writers_of(self, name: str, path: Path) -> int:
+        """How many processes of a stage have opened this file for writing; 0 where they cannot be seen, as `cpu_use`
+        says."""
+        return len(writers_of(self.pids_here(name), path))
+
+    def alone_in_adios2(self, name: str) -> int:
+        """How many processes of a stage use ADIOS2 and are certainly no ranks of one program; 0 where they cannot be
+        seen, as `cpu_use` says."""
+        return sum(is_alone_in_adios2(pid) for pid in self.pids_here(name))
 
     def is_suspended(self, name: str) -> bool:
         """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
@@ -472,7 +479,7 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int | None, _Usage]:
 
 def _has_all_processes_here(spec: ProcessSpec) -> bool:
     launcher = LAUNCHERS[spec.launcher]
-    return launcher.ranks_below or not launcher.starts_ranks
+    return not launcher.starts_ranks or (launcher.ranks_below and spec.is_here)
 
 
 def _has_proxies(spec: ProcessSpec) -> bool:

@@ -460,7 +460,7 @@ class GuardActed(Event):
 class LoopPaused(Event):
     """The supervisor has seen nothing for the last `seconds`: no limit of a stage counts them.
 
-    `stopped_s`: so long of that its process was stopped; else it waited, for the file system of the run directory.
+    `stopped_s`: so long of that its process was stopped; else one pass took so long, for an unknown reason.
     """
 
     seconds: float
@@ -472,8 +472,8 @@ class LoopPaused(Event):
         if self.stopped_s >= self.seconds / 2:
             return f"the supervisor was stopped for {self.seconds:.0f} s (SIGSTOP, or its job was suspended)"
         return (
-            f"the supervisor waited {self.seconds:.0f} s for a file: the file system of the run directory did not "
-            "answer; nothing was ended because of that"
+            f"the supervisor saw nothing for {self.seconds:.0f} s: it waited for a file system, copied large files, or "
+            "had no CPU; nothing was ended because of that"
         )
 
 

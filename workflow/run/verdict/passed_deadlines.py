@@ -19,19 +19,15 @@ from workflow.run.verdict.stall_detection import (
     idle_since,
     unended_text,
 )
-from workflow.run.verdict.transport_check import misdirected_message, misdirection
 from workflow.run.verdict.wait_diagnosis import diagnose
 
-# So long nothing moves after a message that was dropped, before it is why.
-LOST_MESSAGE_S = 30.0
 # Of `deadlines.start`: until then a tap has to open its stream.
 _TAP_SHARE = 0.8
 
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    found = _lost_message(state, t) or _start_deadline(state, t) or _reopened(state)
-    found = found or _step_deadline(state, silences, t)
+    found = _start_deadline(state, t) or _reopened(state) or _step_deadline(state, silences, t)
     return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
 
@@ -40,21 +36,6 @@ def first_open_limit(state: RunState) -> float:
     other readers of its relay would reach while they wait for it."""
     has_tap = any(stage.added == "tap" for stage in state.plan.stages)
     return state.plan.deadlines.start * (_TAP_SHARE if has_tap else 1.0)
-
-
-def lost_message_at(state: RunState) -> float | None:
-    """When a message that ADIOS2's log calls dropped counts as lost, unless a step is made before: the words alone end
-    no run. None: there is none."""
-    fault = misdirection(state)
-    if fault is None:
-        return None
-    moved = [sign for end in state.ends.values() if (sign := end.last_sign) is not None]
-    return max([fault.t, *moved]) + LOST_MESSAGE_S
-
-
-def _lost_message(state: RunState, t: float) -> RunFailure | None:
-    at = lost_message_at(state)
-    return None if at is None or t < at else RunFailure("", misdirected_message(state))
 
 
 def _start_deadline(state: RunState, t: float) -> RunFailure | None:

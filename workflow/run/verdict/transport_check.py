@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workflow.run.state.events import TransportFault
 from workflow.run.state.run_state import EndState, RunState
 from workflow.sst_transports import TRANSPORTS, SstTransport, transport_of_plane
 
@@ -50,18 +49,14 @@ def _why(writer: EndState) -> str:
     return " ".join(writer.plane_why.split()[1:])
 
 
-def misdirection(state: RunState) -> TransportFault | None:
-    """The first message that came to the wrong process, by its log."""
-    faults = [stage.fault for stage in state.stages.values() if stage.fault is not None]
-    return next((each for each in faults if each.fault == "misdirected"), None)
-
-
 def misdirected_message(state: RunState) -> str:
     """What is wrong, and the way out, where EVPath sent a message to the wrong process; empty where it did not.
 
     The message is lost, and SST does not send it again: whoever waits for it waits for ever. No stage is to blame.
+    A log alone ends no run: a deadline that passes names this as its cause.
     """
-    fault = misdirection(state)
+    faults = [stage.fault for stage in state.stages.values() if stage.fault is not None]
+    fault = next((each for each in faults if each.fault == "misdirected"), None)
     if fault is None:
         return ""
     return (
