@@ -208,6 +208,27 @@ def test_each_step_has_its_attributes(tmp_path: Path) -> None:
     assert compare_files("", tmp_path / "a.bp", tmp_path / "a.h5", 0.0).identical
 
 
+def test_bp4_has_the_last_value_of_each_attribute_only(tmp_path: Path) -> None:
+    """ADIOS2 shows it in each step, so that others cannot be compared."""
+
+    def write(name: str, engine: str, last: float) -> Path:
+        with stage.open_writer(path=tmp_path / name, engine=engine) as out:
+            for time in (0.0, 1.0, last):
+                out.attribute("/data/time", time)
+                with out.step():
+                    out.write("x", np.arange(3.0))
+        return tmp_path / name
+
+    old, other, new = write("a.bp", "BP4", 2.0), write("b.bp", "BP4", 3.0), write("c.bp", "BP5", 2.0)
+    with read_steps.open_data(old) as steps:
+        assert [step.attributes()["/data/time"] for step in steps] == [2.0] * 3
+    assert compare_files("", old, new, 0.0).identical
+    assert compare_files("", new, old, 0.0).identical
+    for one in (old, new):
+        (found,) = compare_files("", one, other, 0.0).differences
+        assert (found.what, found.name, found.step, found.message) == ("attribute", "/data/time", 2, "2.0 and 3.0")
+
+
 def test_a_file_of_others_and_its_copy_are_identical(tmp_path: Path) -> None:
     """Dimension scales have references, of which no two are equal."""
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -111,6 +111,9 @@ def test_an_io_that_the_file_does_not_have_is_added(dialect: str, tmp_path: Path
         ("adios2.xml", "<adios-config></adios-config>"),
         ("adios2.xml", "<adios-config/>"),
         ("adios2.yaml", "---\n"),
+        ("adios2.yaml", "---\n...\n"),
+        ("adios2.yaml", "- IO: Out\n  Engine:\n"),
+        ("adios2.yaml", "- IO: Out\n  Engine: # of the group\n- IO: Other\n"),
         ("adios2.yaml", '[{IO: "Other", Engine: {Type: BP5}}]\n'),
         ("adios2.yaml", '[{IO: "Out"}]'),
         ("adios2.yaml", "- {IO: Out, Engine: {Type: BP5}}"),
@@ -131,6 +134,38 @@ def test_operators_of_the_pipeline_stand_beside_those_of_the_file(dialect: str, 
     assert all(word in edited.text for word in ("zfp", "accuracy", "small" if dialect == "adios2.xml" else "null"))
     with pytest.raises(ConfigError, match="the operators of `T` in IO Out are set here, and by"):
         EDITORS[dialect](TEXTS[dialect], [end("Out", T=zfp)])
+
+
+SHARED = """- IO: A
+  Engine: &e {Type: &t BP4}
+  Variables: &v []
+- IO: B
+  Engine: *e
+  Variables: *v
+- IO: C
+  Engine: {Type: *t}
+- &d
+  IO: D
+"""
+
+
+@pytest.mark.parametrize("name", "ABCD")
+def test_what_a_yaml_file_shares_by_anchors_is_not_edited(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"alias, or has an anchor") as error:
+        EDITORS["adios2.yaml"](SHARED, [end(name)])
+    assert "write it out" in error.value.hint
+    assert error.value.offset is not None
+    zfp = OperatorPlan(type="zfp", parameters={"accuracy": "0.1"}, bound=0.1)
+    with pytest.raises(ConfigError, match="the variables of IO A"):
+        EDITORS["adios2.yaml"](SHARED.replace("&e", "").replace("&t", "").split("- IO: B")[0], [end("A", U=zfp)])
+
+
+def test_an_io_beside_anchors_and_empty_variables_are_edited() -> None:
+    zfp = OperatorPlan(type="zfp", parameters={"accuracy": "0.1"}, bound=0.1)
+    text = SHARED + "- IO: Own\n  Variables:\n"
+    edited = EDITORS["adios2.yaml"](text, [end("Own", U=zfp)]).text
+    assert edited.startswith(SHARED)
+    assert "\n  Variables: [{Variable: " in edited
 
 
 PIPELINE = """

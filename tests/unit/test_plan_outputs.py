@@ -33,7 +33,7 @@ def problems(folder: Path, one: str, two: str, text: str = PIPELINE) -> list[str
 
 
 PLOT = "plot, with: {variable: V, picture: PICTURE, frames: FRAMES}"
-EACH = ", and each would overwrite what the other one writes"
+EACH = ", and one could overwrite what the other one writes"
 
 
 def plot(picture: str, frames: str = "false", more: str = "") -> str:
@@ -63,6 +63,47 @@ def plot(picture: str, frames: str = "false", more: str = "") -> str:
     ],
 )  # fmt: skip
 def test_one_place_is_written_by_one_stage(one: str, two: str, said: list[str], tmp_path: Path) -> None:
+    assert problems(tmp_path, one, two) == said
+
+
+OWN = """component: own
+kind: sink
+summary: s
+parameters: {results: {type: output, default: out, help: h}}
+reads: {input: {any: true, help: h}}
+"""
+
+
+def own(path: str) -> str:
+    return f"./own, with: {{results: {path}}}"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        (own("out"), own("out"), []),
+        (own("out"), own("out/of/two"), []),
+        (own("out/of/one"), own("out"), []),
+        (own("pictures"), plot("pictures/a.png"), []),
+        (plot("pictures/a.png"), own("pictures"), []),
+        (own("a.dat"), own("a.dat"), [f"stages.two.with.results: a.dat: stage one writes the same place{EACH}"]),
+        (plot("a.png", "true"), own("pictures/frames"),
+         [f"stages.two.with.results: pictures/frames: stage one writes the same place{EACH}"]),
+        (own("pictures/frames"), plot("a.png", "true"),
+         [f"stages.two.with.frames_dir: pictures/frames: stage one writes the same place{EACH}"]),
+        (own("pictures/frames/mine"), plot("a.png", "true"),
+         ["stages.two.with.frames_dir: pictures/frames: stage one writes pictures/frames/mine, inside of it" + EACH]),
+        (own("streams/field.bp/x"), own("y"),
+         [f"stages.one.with.results: streams/field.bp/x: stream field writes streams/field.bp{EACH}"]),
+        ("archive, with: {path: kept.h5}", "archive, with: {path: kept.h5}",
+         [f"stages.two.with.path: kept.h5: stage one writes the same place{EACH}"]),
+    ],
+)  # fmt: skip
+def test_a_folder_may_be_shared(one: str, two: str, said: list[str], tmp_path: Path) -> None:
+    """By stages that write files of names of their own into it."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/component.yaml").write_text(OWN)
+    (tmp_path / "own/program.py").touch()
     assert problems(tmp_path, one, two) == said
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from workflow.plan.placeholders import expand, fill_all, fill_run_dir, literal_all
+from workflow.plan.placeholders import earlier_file, expand, fill_all, fill_run_dir, literal_all
 from workflow.spec.placeholder_syntax import PlaceholderError, literal, names_in
 
 VALUES = {"run.dir": "${{ run.dir }}", "stage.ranks": "4", "streams.a.path": "${{ run.dir }}/streams/a", "odd": "x$"}
@@ -81,3 +81,16 @@ def test_nested_values_are_filled_with_their_keys() -> None:
 def test_a_plan_with_another_placeholder_is_a_bug() -> None:
     with pytest.raises(PlaceholderError, match="holds only"):
         fill_run_dir("${{ stage.ranks }}", "/r")
+
+
+@pytest.mark.parametrize(
+    "below",
+    ["streams/a.bp", "stages/sim/work/out.bp", "stages/sim/work/streams/out.bp", "stages/streams/work/stages/a.bp"],
+)
+def test_where_the_steps_of_earlier_parts_are(below: str) -> None:
+    """A program may write into folders that are called as wf calls its own."""
+    assert earlier_file(f"${{{{ run.dir }}}}/{below}") == f"${{{{ run.dir }}}}/.pieces/earlier/{below}"
+
+
+def test_a_spool_is_found_also_when_the_run_directory_is_known() -> None:
+    assert earlier_file("/my/streams/run/streams/a.bp") == "/my/streams/run/.pieces/earlier/streams/a.bp"

@@ -16,9 +16,10 @@ import pytest
 
 from workflow.compare.compare_runs import compare_files
 from workflow.data_files import reading_process
-from workflow.data_files.read_steps import open_data
+from workflow.data_files.read_steps import DataStep, open_data
 from workflow.data_files.reading_process import SILENT_S, ReadingProcess, note_reading
 from workflow.errors import RunError
+from workflow.stage import Step
 
 
 class Pipe:
@@ -68,4 +69,17 @@ def test_a_file_that_is_written_meanwhile_is_no_result(tmp_path: Path) -> None:
             if not step.number:
                 append = f"import h5py; f = h5py.File({str(path)!r}, 'a'); f['later'] = 1.0; f.close()"
                 subprocess.run([sys.executable, "-c", append], check=True, timeout=60)
+    with pytest.raises(RunError, match=r"a\.h5: .*No such file"), open_data(path):
+        path.rename(tmp_path / "moved.h5")
+    (tmp_path / "moved.h5").rename(path)
     assert compare_files("a.h5", path, make_file(tmp_path / "b.h5"), 0.0).identical
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "number"), [(3.0, 3), (np.float64(3), 3), ([3], 3), (7, 7), ([1, 2], None), (0.5, None), ("x", None)]
+)
+def test_the_number_of_an_iteration(snapshot: object, number: int | None) -> None:
+    """Other programs write it as a number of any type, or all of them."""
+    step = SimpleNamespace(index=1, attributes=lambda: {"/openPMD": "1.1.0", "/data/snapshot": snapshot})
+    found = DataStep(cast(Step, step), Path("a.bp"))
+    assert (found.iteration, found.number) == (number, 1 if number is None else number)

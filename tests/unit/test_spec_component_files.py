@@ -54,6 +54,7 @@ def test_the_defaults_of_a_shipped_component_are_right(name: str) -> None:
             "{type: output, only_with: nothing, help: h}",
             "`only_with: nothing` is for an output, and names a parameter of type bool",
         ),
+        ("{type: string, exclusive: true, help: h}", "`exclusive` is for an output"),
         ("{type: 'int[0]', help: h}", 'unknown type "int[0]"'),
         ("{type: 'int[1|]', help: h}", 'unknown type "int[1|]"'),
         ("{type: 'int[0|2|0]', help: h}", 'unknown type "int[0|2|0]"'),

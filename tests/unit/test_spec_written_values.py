@@ -61,6 +61,17 @@ def test_members_of_ensembles() -> None:
         assert [text for stage in plan.stages for text in stage.files.values()] == ["v = 1.10\n", "v = 007\n"]
 
 
+def test_equal_values_of_members_are_each_as_they_were_written() -> None:
+    for members in ("[{v: 1.10}, {v: 1.1}]", "{values: [{v: 1.10}, {v: 1.1}]}", "{matrix: {v: [1.10, 1.1]}}"):
+        uses = "command: [echo, '${{ member.v }}']"
+        text = (
+            f"stages:\n  a: {{members: {members}, {uses}, writes: {{o: {{}}}}}}\n  b: {{{uses}, reads: {{i: {{}}}}}}\n"
+        )
+        plan = plan_of(text + "streams: {s: {from: a, to: b, collect: each, via: bp5}}\n")
+        found = {stage.name: stage.program[1] for stage in plan.stages}
+        assert found == {"a-0": "1.10", "a-1": "1.1", "b-0": "1.10", "b-1": "1.1"}, members
+
+
 def test_numbers_stay_numbers() -> None:
     """Where a number is meant."""
     text = """params: {n: 2, steps: 1e1}

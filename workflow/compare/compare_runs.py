@@ -26,7 +26,9 @@ from workflow.data_files.read_steps import (
 )
 from workflow.data_files.reading_process import HINT as DAMAGED
 from workflow.data_files.reading_process import ReadingProcess
+from workflow.engines import engine_of_data
 from workflow.errors import RunError, WfError
+from workflow.formats.step_files import numbered_path
 from workflow.run.records.events_file import EVENTS_FILE, read_events
 from workflow.run.records.find_runs import find_run
 from workflow.run.records.run_directory import read_filled_plan
@@ -38,6 +40,9 @@ __all__ = ["Comparison", "compare_runs"]
 
 # Attributes of openPMD that say when and by what a file was written.
 _HOW_WRITTEN = frozenset({"/date", "/software", "/softwareVersion", "/softwareDependencies", "/machine"})
+
+# In each step ADIOS2 shows the last value of an attribute of such a file.
+_ATTRIBUTES_AT_END = frozenset({"BP3", "BP4"})
 
 HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
 
@@ -113,8 +118,13 @@ def compare_files(name: str, a: Path, b: Path, tolerance: float, part: CommonPar
                 islice(steps, skipped, None if part.last is None else skipped + part.last - part.first)
                 for steps, skipped in zip((steps_a, steps_b), part.skipped, strict=True)
             ]
+            by_step = not any(
+                numbered_path(path) is None and engine_of_data(path) in _ATTRIBUTES_AT_END for path in (a, b)
+            )
             for step_a, step_b in _paired(*wanted):
-                tally.add(step_a, step_b)
+                tally.add(step_a, step_b, by_step)
+            if not by_step:
+                tally.add_attributes()
     except RunError as error:
         tally.note(Difference(what="unreadable", name="", step=tally.steps, message=error.message))
     return tally.result(name)
@@ -148,9 +158,11 @@ class _Tally:
         self._variables: set[str] = set()
         self._found: dict[tuple[str, str], Difference] = {}
         self._not_compared: set[str] = set()
+        self._attributes: tuple[dict[str, Any], dict[str, Any]] = {}, {}
 
-    def add(self, a: DataStep | None, b: DataStep | None) -> None:
-        """Compare the two sides of one step; None: this side has ended."""
+    def add(self, a: DataStep | None, b: DataStep | None, attributes: bool) -> None:
+        """Compare the two sides of one step; None: this side has ended. `attributes`: those of each step, too; else
+        they are kept until `add_attributes`."""
         self._lengths = [length + (step is not None) for length, step in zip(self._lengths, (a, b), strict=True)]
         if a is None or b is None:
             self._note_single(a, b)
@@ -162,14 +174,26 @@ class _Tally:
             difference = difference or self._compare_values(name, kinds_a[name], a, b)
             if difference:
                 self.note(difference)
-        attributes_a, attributes_b = (_without_tables(step.attributes()) for step in (a, b))
+        for known, step in zip(self._attributes, (a, b), strict=True):
+            if attributes:
+                known.clear()
+            known.update(_without_tables(step.attributes()))
+        if attributes:
+            self._compare_attributes(self.steps)
+        self.steps += 1
+
+    def add_attributes(self) -> None:
+        """Compare the last value of each attribute, at the last step."""
+        self._compare_attributes(max(self._first, self.steps - 1))
+
+    def _compare_attributes(self, step: int) -> None:
+        attributes_a, attributes_b = self._attributes
         written = _HOW_WRITTEN if "/openPMD" in attributes_a and "/openPMD" in attributes_b else frozenset()
-        for difference in _compare_attributes(attributes_a, attributes_b, self.steps):
+        for difference in _different_attributes(attributes_a, attributes_b, step):
             if difference.name in written:
                 self._not_compared.add(difference.name)
             else:
                 self.note(difference)
-        self.steps += 1
 
     def _note_single(self, a: DataStep | None, b: DataStep | None) -> None:
         """An openPMD iteration that only one side has."""
@@ -241,7 +265,7 @@ def _without_tables(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if not name.startswith("__openPMD_")}
 
 
-def _compare_attributes(a: dict[str, Any], b: dict[str, Any], step: int) -> Iterator[Difference]:
+def _different_attributes(a: dict[str, Any], b: dict[str, Any], step: int) -> Iterator[Difference]:
     import numpy as np
 
     for name in sorted(a.keys() | b.keys()):

@@ -99,12 +99,15 @@ class DataStep:
     """
 
     def __init__(self, step: Step, path: Path):
+        import numpy as np
+
         self._step, self._path = step, path
         attributes = self.attributes()
         given = attributes.get("/data/snapshot", ()) if "/openPMD" in attributes else ()
-        numbers = (given,) if isinstance(given, int) else tuple(given)
+        numbers = np.ravel(given)
         # Of a file without steps of ADIOS2 the attribute lists all iterations.
-        self.iteration = int(numbers[0]) if len(numbers) == 1 else None
+        is_one = numbers.size == 1 and numbers.dtype.kind in "iuf" and float(numbers[0]).is_integer()
+        self.iteration = int(numbers[0]) if is_one else None
         self.number: int = step.index if self.iteration is None else self.iteration
 
     def kinds(self) -> dict[str, VariableKind]:
@@ -202,7 +205,8 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
 
 def _last_change(path: Path) -> tuple[int, int] | None:
     """When an HDF5 file was written last, and its size. It is read without a lock, which its program would die of."""
-    return None if path.is_dir() else ((found := path.stat()).st_mtime_ns, found.st_size)
+    with _named(path):
+        return None if path.is_dir() else ((found := path.stat()).st_mtime_ns, found.st_size)
 
 
 def _being_written(path: Path) -> RunError:

@@ -90,11 +90,10 @@ def checkpoint_path(stage: str, files: str) -> str:
 
 
 def earlier_file(path: str) -> str:
-    """Where the steps are that earlier parts hold of a file below the run directory."""
-    run_dir, streams, name = path.rpartition("/streams/")
-    if not streams:  # it is where its program writes it by a name of its own
-        run_dir, streams, name = path.partition("/stages/")
-    return f"{run_dir}/{EARLIER}{streams}{name}"
+    """Where the steps are that earlier parts hold of a file below the run directory. That may be filled in where wf
+    has named the file, as it does a spool; a program may have a folder `streams` of its own."""
+    run_dir = RUN_DIR if path.startswith(f"{RUN_DIR}/") else path.rpartition("/streams/")[0]
+    return f"{run_dir}/{EARLIER}{path.removeprefix(run_dir)}"
 
 
 def own_path(stage: str, name: str, engine: EngineTraits) -> str:

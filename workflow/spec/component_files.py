@@ -252,6 +252,8 @@ def load_component_file(path: Path) -> Component:
         if parameter.only_with and (other is None or other.type != "bool" or parameter.type != "output"):
             message = f"`only_with: {parameter.only_with}` is for an output, and names a parameter of type bool"
             problems.append(problem_at(node, at, message, "remove it, or name such a parameter"))
+        if parameter.exclusive and parameter.type != "output":
+            problems.append(problem_at(node, at, "`exclusive` is for an output", "remove it"))
     if not is_file(path.parent / component.program):
         message = f"there is no `{shortened(component.program)}` beside it"
         problems.append(problem_at(node, ("program",), message, "write the program"))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from workflow.engines import KEPT_VIA
@@ -390,15 +391,17 @@ def made_node(value: Any, asked: Node) -> Node:
     return relabelled(parse_yaml(json.dumps(value), asked.place.source), asked.layer, asked.place)
 
 
-def _written_values(root: Node) -> dict[tuple[str, type, Any], str]:
-    """(name, type, value) of the values of members that are no texts → how they are written."""
-    found = {}
-    for stage in section(root, "stages").values():
-        for path, node in walk(stage.child("members") or stage._replace(value=None)):
-            names = [part for part in path if isinstance(part, str)]
-            if names and node.text:
-                found[names[-1], type(node.value), node.value] = node.text
-    return found
+def _written_values(members: Node) -> list[dict[str, str]]:
+    """Of each member the values that are no texts → how they are written; [] where there are none written."""
+    form = _long_form(members)
+    values, matrix = form.child("values"), form.child("matrix")
+    chosen: list[dict[str, Node]] = []
+    if values is not None and values.value:
+        chosen = [each.mapping() for each in values.value]
+    elif matrix is not None:
+        its = matrix.mapping()
+        chosen = [dict(zip(its, each, strict=True)) for each in product(*(node.value for node in its.values()))]
+    return [{name: node.text for name, node in each.items() if node.text} for each in chosen]
 
 
 class _Expansion:
@@ -419,7 +422,6 @@ class _Expansion:
         self._values, self._ports_of = values, ports_of
         self._ensembles, self._redraws = ensembles, redraws
         self._new: dict[str, dict[str, Node]] = {"stages": {}, "streams": {}}
-        self._written = _written_values(root)
 
     def run(self) -> None:
         for name, node in self._root.mapping()["stages"].mapping().items():
@@ -473,6 +475,7 @@ class _Expansion:
 
     def _add_members(self, name: str, node: Node) -> None:
         members, together = self._values[name], _together(name, self._streams, self._collects)
+        written = self._written(name)
         limits = [self._ensembles[each].at_once for each in together if each in self._ensembles]
         most = min((limit for limit in limits if limit is not None), default=None)
         plain_node = node._replace(value={key: child for key, child in node.value.items() if key != "members"})
@@ -487,16 +490,21 @@ class _Expansion:
             for place in self._places(name, index):
                 if place.redraw:
                     values, after = self._ensembles[name].drawn(index, place.redraw), (before,)
-                written = {
-                    key: text for key, value in values.items() if (text := self._written.get((key, type(value), value)))
-                }
-                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before, written)
+                texts = written[index] if written else {}
+                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before, texts)
                 stage, own = place.name(name), plain_node
                 self._expanded.members[stage] = member
                 if has_placeholders:
                     own = self._filled(own, ("stages", name), member, place.number)
                 self._add("stages", stage, self._beside(own, index), ("stages", name, "members"), place.member(name))
                 before = stage
+
+    def _written(self, name: str) -> list[dict[str, str]]:
+        """`_written_values` of a stage, or of the one whose values it has because it reads its members."""
+        for each in self._ensembles:
+            if self._values[each] is self._values[name]:
+                return _written_values(section(self._root, "stages")[each].mapping()["members"])
+        return []
 
     def _renamed(self, ensemble: str, place: MemberPlace) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""

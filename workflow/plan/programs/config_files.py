@@ -240,42 +240,48 @@ def check_outputs(
     declared: Mapping[str, DeclaredStage],
     problems: Problems,
 ) -> None:
-    """Two stages that would write into one file or folder, or one of them into what another one writes."""
-    taken: dict[PurePosixPath, str] = {}  # place → who writes there
+    """Two stages that would write into one file, or one of them into what is another one's alone.
+
+    A name without an ending is a folder, which stages may share unless the component says otherwise.
+    """
+    owners: dict[PurePosixPath, str] = {}  # place → who writes there
     for stream in streams:
-        for name in stream.on_disk:
-            taken[PurePosixPath(posixpath.normpath(name))] = f"stream {stream.name}"
-    inside: dict[PurePosixPath, str] = {}  # folder → who writes something in it
-    for place, owner in taken.items():
-        inside |= dict.fromkeys(place.parents, owner)
+        owners |= {PurePosixPath(posixpath.normpath(name)): f"stream {stream.name}" for name in stream.on_disk}
+    alone = set(owners)  # the places where no other one may write
+    inside = {folder: place for place in owners for folder in place.parents}  # folder → a place in it
     for stage in stages:
-        its = [(key, PurePosixPath(posixpath.normpath(path))) for key, path in _outputs(stage, declared[stage.name])]
-        for key, path in its:
-            above = next((each for each in (path, *path.parents) if each in taken), None)
-            other, what = taken.get(above or path, ""), above or path
-            if not other and (other := inside.get(path, "")):
-                what = next(each for each in taken if path in each.parents and taken[each] == other)
-            if not other:
+        its = [
+            (key, PurePosixPath(posixpath.normpath(path)), is_own)
+            for key, path, is_own in _outputs(stage, declared[stage.name])
+        ]
+        for key, path, is_own in its:
+            what = next((each for each in (path, *path.parents) if each in alone), None)
+            if what is None and is_own:
+                what = path if path in owners else inside.get(path)
+            if what is None:
                 continue
-            shown, theirs = _in_run_dir(path), _in_run_dir(what)
-            where = "the same place" if what == path else theirs if above else f"{theirs}, inside of it"
+            theirs = "the same place" if what == path else _in_run_dir(what)
+            where = f"{theirs}, inside of it" if path in what.parents else theirs
             problems.add(
                 f"stages.{stage.name}.with.{key}",
-                f"{shown}: {other} writes {where}, and each would overwrite what the other one writes",
+                f"{_in_run_dir(path)}: {owners[what]} writes {where}, and one could overwrite what the other one "
+                "writes",
                 f"give another `{key}:` here",
             )
-        for _, path in its:
-            taken.setdefault(path, f"stage {stage.name}")
-            for parent in path.parents:
-                inside.setdefault(parent, f"stage {stage.name}")
+        for _, path, is_own in its:
+            owners.setdefault(path, f"stage {stage.name}")
+            alone |= {path} if is_own else set()
+            for folder in path.parents:
+                inside.setdefault(folder, path)
 
 
-def _outputs(stage: StagePlan, declared: DeclaredStage) -> Iterator[tuple[str, str]]:
-    """The parameters of a component that name what it writes, each with its value."""
+def _outputs(stage: StagePlan, declared: DeclaredStage) -> Iterator[tuple[str, str, bool]]:
+    """The parameters of a component that name what it writes, each with its value, and whether no other stage may
+    write there."""
     for key, parameter in declared.component.parameters.items() if declared.component is not None else ():
         path, is_off = stage.parameters.get(key), stage.parameters.get(parameter.only_with) is False
         if parameter.type == "output" and isinstance(path, str) and path and not is_off:
-            yield key, path
+            yield key, path, PurePosixPath(path).suffix != "" or parameter.exclusive
 
 
 def _in_run_dir(path: PurePosixPath) -> str:

@@ -240,8 +240,7 @@ def edited_yaml(text: str, ends: Sequence[EndPlan]) -> EditedConfig:
         offset = sum(map(len, text.splitlines(keepends=True)[: first.line - 1])) + first.column - 1
         raise ConfigError(first.message, first.hint, offset) from None
     root = spans(text)
-    root = None if root is not None and root.value == "" else root
-    items = root.value if root is not None else []
+    items = root.value if root is not None and root.start != root.end else []
     if not isinstance(items, list) or any(not isinstance(each.value, dict) for each in items):
         raise ConfigError("this is no config of ADIOS2", "it is a list: `- IO: NAME`", 0)
     edits, changes = list[Edit](), list[str]()
@@ -265,7 +264,7 @@ def _edit_item(text: str, io: Span, end: EndPlan, edits: list[Edit], changes: li
     if engine is None:
         edits.append(_before(io, f"Engine: {_yaml_engine(end)}"))
     elif found:
-        edits.append(Edit(engine.start, engine.end, _yaml_engine(end)))
+        edits.append(_instead(text, engine, _yaml_engine(end), f"the engine of IO {end.io}"))
     variables = io.child("Variables")
     listed = variables.value if variables is not None and isinstance(variables.value, list) else []
     for name, operator in end.operators.items():
@@ -275,7 +274,10 @@ def _edit_item(text: str, io: Span, end: EndPlan, edits: list[Edit], changes: li
     written = [_yaml_operator(*each) for each in end.operators.items()]
     if written and variables is None:
         edits.append(_before(io, f"Variables: [{', '.join(written)}]"))
+    elif written and variables is not None and isinstance(variables.value, str):
+        edits.append(_instead(text, variables, f"[{', '.join(written)}]", f"the variables of IO {end.io}"))
     elif written and variables is not None:
+        _check_unmarked(f"the variables of IO {end.io}", variables)
         column = variables.start - text.rfind("\n", 0, variables.start) - 1
         lines = "".join(f"{each}, " if variables.is_flow else f"- {each}\n{' ' * column}" for each in written)
         at = variables.start + variables.is_flow
@@ -283,8 +285,24 @@ def _edit_item(text: str, io: Span, end: EndPlan, edits: list[Edit], changes: li
     changes += found
 
 
+def _check_unmarked(what: str, *spans: Span) -> None:
+    """What is shared by an anchor would be changed for others, too, or lost to them. Raises ConfigError."""
+    for span in spans:
+        if span.is_marked:
+            text = f"{what}: wf does not edit what is an alias, or has an anchor or a tag"
+            raise ConfigError(text, "write it out where it is used, without `*`, `&` and `!`", span.start)
+
+
+def _instead(text: str, span: Span, new: str, what: str) -> Edit:
+    """What replaces a value, also one that is not there: `Engine:`, and in brackets `Engine`."""
+    _check_unmarked(what, span, *(span.value.values() if isinstance(span.value, dict) else ()))
+    colon = "" if span.start != span.end else " " if text[: span.start].endswith(":") else ": "
+    return Edit(span.start, span.end, colon + new)
+
+
 def _before(mapping: Span, entry: str) -> Edit:
-    """What adds an entry at the begin of a mapping."""
+    """What adds an entry at the begin of the mapping of an IO."""
+    _check_unmarked(f"IO {_text(mapping, 'IO')}", mapping)
     at = mapping.start + mapping.is_flow
     return Edit(at, at, f"{entry}, " if mapping.is_flow else f"{entry}\n{' ' * mapping.column}")
 
@@ -293,8 +311,10 @@ def _added_item(text: str, root: Span | None, end: EndPlan) -> Edit:
     operators = ", ".join(_yaml_operator(*each) for each in end.operators.items())
     item = f"{{IO: {json.dumps(end.io)}, Engine: {_yaml_engine(end)}"
     item += f", Variables: [{operators}]}}" if operators else "}"
-    if root is None:
-        return Edit(len(text), len(text), f"\n- {item}\n")
+    if root is None or root.start == root.end:  # behind what is there, but before the end of the document, `...`
+        at = len(text) if root is None else root.start
+        return Edit(at, at, f"\n- {item}\n")
+    _check_unmarked("the list of IOs", root)
     if root.is_flow:
         return Edit(root.start + 1, root.start + 1, f"{item}, ")
     return Edit(root.start, root.start, f"- {item}\n{' ' * root.column}")

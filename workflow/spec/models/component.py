@@ -30,6 +30,11 @@ class Parameter(Spec):
     max: float | None = None
     unit: str = ""
     only_with: str = Field("", description="of an output: the `bool` parameter without which nothing is written there")
+    exclusive: bool = Field(
+        False,
+        description="of an output: a folder in which the names are fixed, so that no other stage may write there. "
+        "A name with an ending is always that of one stage",
+    )
     help: str
 
 

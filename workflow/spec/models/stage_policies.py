@@ -528,9 +528,9 @@ ENDINGS: dict[str, Dialect] = {
     ".toml": "openpmd.toml",
 }
 OPENPMD: frozenset[Dialect] = frozenset({"openpmd.json", "openpmd.toml", "env", "warpx", "picongpu"})
-# What these programs write they cannot read back, or not as a stream.
 # ADIOS2's own: files with any number of IOs, in which wf changes those of its streams.
 EDITABLE: frozenset[Dialect] = frozenset({"adios2.xml", "adios2.yaml"})
+# What these programs write they cannot read back, or not as a stream.
 WRITE_ONLY: frozenset[Dialect] = frozenset({"warpx", "picongpu"})
 NAMELESS: frozenset[Dialect] = OPENPMD - {"warpx"}  # openPMD gives its ADIOS2 ios names of its own
 

@@ -1,5 +1,6 @@
 """Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are bytes and shares; a duration
-in a file has a unit, because schedulers count plain numbers in minutes or seconds.
+in a file has a unit, because schedulers count plain numbers in minutes or seconds; only in a parameter of a component
+a plain number is seconds.
 
 Also the names of stages and streams, and what all models have in common."""
 

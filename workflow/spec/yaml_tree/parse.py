@@ -102,13 +102,15 @@ def read_yaml(path: Path, source: str = "", begin: str = BEGIN) -> tuple[Node, b
 
 class Span(NamedTuple):
     """Where a value stands in its text, by offsets; those of a mapping or list without brackets are of what is in it.
-    `column`: of its first character, from 0. An alias stands where its anchor is."""
+    `column`: of its first character, from 0. An alias stands where its anchor is. `is_marked`: it is an alias, or
+    begins with an anchor or a tag."""
 
     value: dict[str, Span] | list[Span] | str
     start: int
     end: int
     column: int
     is_flow: bool
+    is_marked: bool = False
 
     def child(self, key: str) -> Span | None:
         """The value of a key, if this is a mapping that has it."""
@@ -118,22 +120,24 @@ class Span(NamedTuple):
 def spans(text: str) -> Span | None:
     """The values of a YAML text that `parse_yaml` has read without an error; None for an empty one."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    return None if root is None else _span(root)
+    return None if root is None else _span(root, text, set())
 
 
-def _span(node: Any) -> Span:
+def _span(node: Any, text: str, seen: set[int]) -> Span:
+    is_marked = id(node) in seen or text.startswith(("&", "!"), node.start_mark.index)
+    seen.add(id(node))
     start, end = node.start_mark.index, node.end_mark.index
     value: dict[str, Span] | list[Span] | str = node.value
     inside: list[Span] = []
     if isinstance(node, yaml.MappingNode):
-        value = {str(key.value): _span(each) for key, each in node.value}
+        value = {str(key.value): _span(each, text, seen) for key, each in node.value}
         inside = [*value.values()]
     elif isinstance(node, yaml.SequenceNode):
-        value = inside = [_span(each) for each in node.value]
+        value = inside = [_span(each, text, seen) for each in node.value]
     is_flow = bool(getattr(node, "flow_style", False))
     # The end of a block is where the next token begins, behind comments.
     end = max((each.end for each in inside), default=end) if not is_flow and inside else end
-    return Span(value, start, end, node.start_mark.column, is_flow)
+    return Span(value, start, end, node.start_mark.column, is_flow, is_marked)
 
 
 def parse_yaml(text: bytes | str, source: str) -> Node:
