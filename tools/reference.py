@@ -281,7 +281,8 @@ compare the result with what ADIOS2 and h5py read by themselves.
 *kept*: what the component writes is the same. *used*: its values go into what the component writes. *left out*: the
 component does without it, and goes on. *refused*: the component ends, and its message has the name of the variable and
 the number of the step. A variable that the first step lacks may still come: a note names it, with the most similar
-name that is there. One that has come in no step is an error at the end of the stream.
+name that is there. It is an error at once where a word of its name looks misspelt, and at the end of the stream where
+it has come in no step.
 """
 COPIES = """Components that copy, from a stream or a file to another one, keep every variable as what it is: scalars and
 text, global arrays, arrays in local blocks with their order, those without elements too. Joined arrays, and values of

@@ -200,8 +200,8 @@ def test_plot_draws_the_summary_only_unless_asked(field: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--variable", "nothing"], "the stream has no nothing; it has cube, edges"),
-        (["--variable", "line", "--x", "q"], "the stream has no q"),
+        (["--variable", "nothing"], "no step of 6 had a variable nothing; there is cube, edges"),
+        (["--variable", "line", "--x", "q"], "no step of 6 had a variable q"),
         (["--variable", "word"], "word cannot be drawn"),
     ],
 )

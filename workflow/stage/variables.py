@@ -7,6 +7,7 @@ What a variable is called for people, and its unit, come from the attributes of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Block, Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.physical_units import TIME, unit_text
+from workflow.stage.settings import is_misspelt
 from workflow.stage.stage_errors import ContractError, StageError
 
 Array = NDArray[Any]
@@ -218,6 +220,26 @@ def _declared_at(end: StreamEnd, name: str) -> str:
     """That the pipeline file is wrong about the writer, not this reader."""
     key = end.declared.get(name)
     return "" if key is None else f"; its writer does not write what `{key}` of the pipeline file says: correct that"
+
+
+def is_typo(name: str, names: Iterable[str]) -> bool:
+    """Whether `name` is probably a misspelling of one of these: in one word of it, which is longer than a label of a
+    species, a component or a number.
+
+    >>> is_typo("temprature_e", ["temperature_e"]), is_typo("temperature_i", ["temperature_e"]), is_typo("U2", ["U1"])
+    (True, False, False)
+    """
+    own = _WORDS.split(name)
+    for each in names:
+        apart = [pair for pair in zip(own, _WORDS.split(each), strict=False) if pair[0] != pair[1]]
+        alike = len(_WORDS.split(each)) == len(own) and len(apart) == 1 and is_misspelt(apart[0][0], [apart[0][1]])
+        if alike and min(map(len, apart[0])) > _LABEL:
+            return True
+    return False
+
+
+# Between the words of a name; the longest label that tells similar names apart, as in `B_x`, `T_He` and `sigma_xx`.
+_WORDS, _LABEL = re.compile(r"[\W_\d]+"), 2
 
 
 def near(name: str, names: Iterable[str]) -> str:

@@ -66,8 +66,9 @@ def open_reader(
     `/data/meshes/E/x` of the step whose attribute `/data/snapshot` is 10; of HDF5 that is always so.
 
     `may_lack`: variables that a step may lack, because they come late or are not written in every step; ask for them by
-    `name in step`. A note names those that the first step lacks, with the most similar name that it has; ContractError
-    is raised at the end of the stream where one has come in no step, and no attribute is of it.
+    `name in step`. One of them that the first step lacks, and in which a word looks misspelt, raises ContractError
+    there; a note names the others, with the most similar name that there is. ContractError is raised at the end of the
+    stream where one has come in no step, and no attribute is of it.
 
     In a run streams in memory are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.

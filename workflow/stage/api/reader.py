@@ -25,7 +25,7 @@ from workflow.stage.stream_engines import ReadEngine, SharesMemory, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 from workflow.stage.uncaught_errors import leave_together, note_early_exit
-from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, near
+from workflow.stage.variables import NUMPY_TYPES, SAMPLES, Array, Selection, check_contract, is_typo, near
 
 if TYPE_CHECKING:
     import xarray
@@ -363,7 +363,8 @@ class Reader:
         found = self._engine.variables()
         missing = {name for name in self._awaited if name not in found}
         try:
-            check_contract(self._end, self._stage, found, self._awaited, missing)
+            may_come = {name for name in missing if not is_typo(name, found)}
+            check_contract(self._end, self._stage, found, self._awaited, may_come)
         except StageError as error:
             raise self._record(error) from None
         self._awaited, self._must_come, self._there = missing, set(), sorted(found)
