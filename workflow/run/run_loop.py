@@ -21,6 +21,7 @@ from workflow.formats.bp_index import deactivate
 from workflow.formats.guard_ends import GuardEnd, read_guard_ends
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.reader_profile import remove_profile
+from workflow.formats.run_clock import this_boot
 from workflow.formats.stage_file import STAGE_FILE
 from workflow.formats.steering_files import ValueChange
 from workflow.formats.stop_file import write_stop_file
@@ -206,6 +207,7 @@ class RunLoop:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            boot=this_boot(),
             visibility_s=self.visibility_s,
             proves=self.prover is not None,
         )
