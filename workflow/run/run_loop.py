@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import EXIT_RUN_FAILED
+from workflow.errors import EXIT_RUN_FAILED, RunError
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.bp_index import deactivate
@@ -383,7 +383,7 @@ class RunLoop:
         """Write what the next attempt of a stage needs; that this failed is an event as well."""
         try:
             prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state, repeated), attempt)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RunError) as error:
             text = f"cannot be started again: {error}"
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return False
