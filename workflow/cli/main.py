@@ -89,6 +89,14 @@ DOES_WORK = frozenset({
 })  # fmt: skip
 
 
+def interrupt_text(error: BaseException) -> str:
+    """What an interrupt has left, where its exception says so: a job that was being submitted."""
+    # click makes an error of its own of each KeyboardInterrupt.
+    cause = error.__cause__ if isinstance(error, click.Abort) else error
+    said = str(cause) if isinstance(cause, KeyboardInterrupt) else ""
+    return f"interrupted: {said}" if said else "interrupted"
+
+
 def main() -> None:
     """`wf`: run the verb; show errors meant for users without a traceback; exit with a documented code."""
     # Importing modules leaves no garbage, and garbage at the end goes with the process: collecting it would cost about
@@ -121,8 +129,8 @@ def main() -> None:
         from workflow.cli.usage_errors import usage_problem
 
         problems, code = [usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT
-    except (click.Abort, KeyboardInterrupt):
-        problems, code = [to_message("note", "interrupted")], EXIT_INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as error:
+        problems, code = [to_message("note", interrupt_text(error))], EXIT_INTERRUPTED
     with interrupts_ignored():
         from workflow.report.show.printing import show_errors
 
