@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -108,6 +109,18 @@ def test_what_a_bound_command_leaves_ends_with_it(tmp_path: Path) -> None:
     assert done.returncode == 3
     left, session = (int(word) for word in (tmp_path / "ids").read_text().split())
     assert not living_groups([session]), f"process {left} was left"
+
+
+def test_a_bound_command_has_what_the_caller_has_left_out(tmp_path: Path) -> None:
+    """HOME, without which ADIOS2 dies, and standard input, whose number another file would get."""
+    folder = tmp_path / PILOTS_FOLDER / "p1"
+    folder.mkdir(parents=True)
+    with driver_lease(tmp_path) as driver:
+        write_driver(folder, driver)
+        command = ["sh", "-c", f'echo "$HOME" > {tmp_path}/home; readlink /proc/self/fd/0 >> {tmp_path}/home']
+        closed = ["sh", "-c", 'unset HOME; exec "$@" <&-', "sh"]
+        subprocess.run([*closed, *bound_command(folder), *command], timeout=WITHIN_S, check=True)
+    assert (tmp_path / "home").read_text() == f"{pwd.getpwuid(os.getuid()).pw_dir}\n/dev/null\n"
 
 
 def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from workflow.errors import RunError
 from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
-from workflow.interrupts import own_signals
 from workflow.own_process import module_command
+from workflow.program_start import begin_program
 from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, Liveness, examine_leases, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.signals import Signals
@@ -209,7 +209,7 @@ def main(arguments: list[str]) -> int:
     `python -m workflow.campaign.execution.driver_lease FOLDER -- COMMAND…`, where FOLDER is that of a pilot, below the
     campaign's directory. It holds the lease of the driver that has made it, and a file `end` once the pilot is to end.
     """
-    own_signals()
+    begin_program()
     folder, command = Path(arguments[0]), arguments[2:]
     watch = DriverWatch(folder.parents[1], from_fields(Lease, read_json((folder / DRIVER_FILE).read_bytes())))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
