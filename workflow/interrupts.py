@@ -21,7 +21,8 @@ _KEPT = {
 
 
 def own_signals() -> None:
-    """Each process of wf begins with this: its caller's dispositions and mask outlive exec(2).
+    """A process of wf that a caller, a scheduler or a launcher starts begins with this: their dispositions and mask
+    outlive exec(2). What it starts itself inherits them: the probes of the proof, and readers of data, do without.
 
     While SIGCHLD is ignored the exit status of a child is lost, and a signal that is blocked or ignored stops nothing.
     So none is blocked, and none ignored but those of `_KEPT`; stages inherit that. The caller's umask and limits are

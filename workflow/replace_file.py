@@ -40,7 +40,7 @@ def create_whole(path: Path, data: bytes) -> None:
         FileExistsError: it is there.
         OSError: it cannot be written; nothing is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    temporary = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.{threading.get_ident()}")
     try:
         temporary.write_bytes(data)
         # Unlike a rename, a link fails where the name exists.
@@ -51,7 +51,12 @@ def create_whole(path: Path, data: bytes) -> None:
         if error.errno not in _NO_LINKS or not temporary.exists():
             raise
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-        temporary.replace(path)
+        try:
+            temporary.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()  # the empty one is ours: nobody else could make one since
+            raise
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Standard input, output and error as the caller has left them: closed, full, or a terminal that is gone.
 
 What is printed for people never decides over work that is done. `keep_writable` is called once, where a program of `wf`
-begins; from then on what cannot be written is dropped, and `output_fault` says why.
+begins (`program_start`); from then on what cannot be written is dropped, and `output_fault` says why.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _until_stop(plan: Plan, batches: list[Batch]) -> Iterator[Batch]:
 def _anonymous(event: Event, offset: float) -> dict[str, Any]:
     event = dataclasses.replace(event, t=round(event.t + offset, 6))
     if isinstance(event, RunStarted):
-        event = dataclasses.replace(event, pid=1, host="host", run="run", clock_offset_s=0.0)
+        event = dataclasses.replace(event, pid=1, host="host", run="run", clock_offset_s=0.0, boot="")
     elif isinstance(event, AllocationReceived):
         event = dataclasses.replace(event, end_time=None)
     elif isinstance(event, StopPlanned):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,9 +47,12 @@ from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.errors import RunError
+from workflow.formats.lease_file import LEASE_FILE
 from workflow.provenance.collect import start_context
+from workflow.run.control import lease as lease_file
 from workflow.run.control.lease import Heartbeat, has_lease, read_lease
 from workflow.run.processes.process_reaper import living_groups
+from workflow.run.processes.process_tree import is_suspended
 from workflow.run.records.events_file import to_line
 from workflow.run.records.run_directory import create_run_dir
 from workflow.run.state.events import RunStarted
@@ -103,6 +111,18 @@ def test_what_a_bound_command_leaves_ends_with_it(tmp_path: Path) -> None:
     assert not living_groups([session]), f"process {left} was left"
 
 
+def test_a_bound_command_has_what_the_caller_has_left_out(tmp_path: Path) -> None:
+    """HOME, without which ADIOS2 dies, and standard input, whose number another file would get."""
+    folder = tmp_path / PILOTS_FOLDER / "p1"
+    folder.mkdir(parents=True)
+    with driver_lease(tmp_path) as driver:
+        write_driver(folder, driver)
+        command = ["sh", "-c", f'echo "$HOME" > {tmp_path}/home; readlink /proc/self/fd/0 >> {tmp_path}/home']
+        closed = ["sh", "-c", 'unset HOME; exec "$@" <&-', "sh"]
+        subprocess.run([*closed, *bound_command(folder), *command], timeout=WITHIN_S, check=True)
+    assert (tmp_path / "home").read_text() == f"{pwd.getpwuid(os.getuid()).pw_dir}\n/dev/null\n"
+
+
 def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: Path) -> None:
     keys = tmp_path / PILOTS_FOLDER / "p1" / KEYS_FOLDER
     other = subprocess.Popen(
@@ -122,6 +142,35 @@ def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: 
     with driver_lease(tmp_path) as own:
         assert own.pid == os.getpid() and not keys.exists()
     assert read_lease(tmp_path) is None
+
+
+def test_a_driver_that_is_stopped_or_silent_elsewhere_is_refused_after_the_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock is two seconds later."""
+    ticks = itertools.count(0.0, 2.0)
+    clock = SimpleNamespace(time=time.time, monotonic=lambda: next(ticks), sleep=lambda _: None)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LEASE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        other.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_suspended([other.pid]), "the driver is stopped")
+        monkeypatch.setattr(lease_of_driver, "time", clock)
+        monkeypatch.setattr(lease_file, "time", clock)
+        with pytest.raises(RunError, match=rf"is suspended: process {other.pid} on .*\n.*kill -CONT {other.pid}"):
+            driver_lease(tmp_path).__enter__()
+        lease = read_lease(tmp_path)
+        assert lease is not None and lease.pid == other.pid
+        elsewhere = replace(lease, host="n1", system="another-boot pid:[1]")
+        (tmp_path / LEASE_FILE).write_text(json.dumps(asdict(elsewhere)))
+        with pytest.raises(RunError, match=rf"is silent: process {other.pid} on n1.*\n.*counts as dead after 10 min"):
+            driver_lease(tmp_path).__enter__()
+        assert read_lease(tmp_path) == elsewhere
+    finally:
+        other.kill()
+        other.communicate()
 
 
 def leave_lease(folder: Path) -> None:

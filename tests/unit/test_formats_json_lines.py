@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import itertools
 import json
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import pytest
 
 from workflow.formats import json_lines
 from workflow.formats.json_lines import LineWriter, Tail, append_record, append_to_disk, read_json_lines
+from workflow.replace_file import create_whole
 
 
 def in_another_process(what: Callable[[Path], None], folder: Path) -> None:
@@ -172,3 +175,46 @@ def test_a_line_without_an_end_costs_no_memory_and_hides_nothing(tmp_path: Path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100_000_000
+
+
+def test_lines_before_a_block_that_cannot_be_read_now_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "LONGEST_LINE", 8)
+    (tmp_path / "lines").write_text("first\nsecond\nthird\n")
+    reads = itertools.count()
+
+    class Stale(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if next(reads) == 1:
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            return super().read(size)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda path, mode: Stale(path, mode))
+        tail = Tail(tmp_path / "lines")
+        assert (tail.read(), tail.read()) == ("first\n", "second\nthird\n")
+
+
+def test_a_file_that_is_created_whole_is_there_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there are no hard links, and the file system fails just then; two hosts may have the same ids."""
+    path = tmp_path / "lease"
+    tried: list[str] = []
+
+    def refuse(source: Path, _: Path) -> None:
+        tried.append(source.name)
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def fail(_: Path, target: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with monkeypatch.context() as broken, pytest.raises(OSError, match="Input/output error"):
+        broken.setattr(Path, "replace", fail)
+        create_whole(path, b"text")
+    assert list(tmp_path.iterdir()) == []
+    create_whole(path, b"text")
+    with pytest.raises(FileExistsError):
+        create_whole(path, b"other")
+    assert path.read_bytes() == b"text" and [each.name for each in tmp_path.iterdir()] == ["lease"]
+    assert all(os.uname().nodename in name for name in tried), tried

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.formats.run_clock import run_time
+from workflow.formats.run_clock import run_time, this_boot
 from workflow.formats.stage_file import StageSettings
 from workflow.report.read.stage_metrics import read_metrics
 from workflow.run.state.events import Clock, StreamOpened, StreamProgress, bring_between
@@ -43,7 +43,7 @@ def test_records_of_a_stage_go_on_when_the_wall_clock_is_set(
 ) -> None:
     """Of one attempt, and of the next, which begins after the jump: throughput is computed from these times."""
     clock = Clock()
-    begun = {"event": "run_started", "host": os.uname().nodename, "clock_offset_s": clock.offset_s}
+    begun = {"host": os.uname().nodename, "boot": this_boot(), "clock_offset_s": clock.offset_s}
     (tmp_path / "events.jsonl").write_text(f"{json.dumps(begun)}\n")
     monkeypatch.setattr("workflow.formats.run_clock._offset_s", jump)  # of a process that starts after the jump
     monkeypatch.setattr(telemetry, "_metrics", None)
@@ -63,7 +63,12 @@ def test_records_of_a_stage_go_on_when_the_wall_clock_is_set(
     assert all(abs(t - clock.now()) < 60 for t in times), times
 
 
-def test_the_time_of_a_run_of_another_machine_is_that_of_the_clock(tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_text('{"event": "run_started", "host": "elsewhere", "clock_offset_s": 5.0}\n')
+@pytest.mark.parametrize(
+    "begun", [{"host": "elsewhere", "boot": this_boot()}, {"host": os.uname().nodename, "boot": "before"}]
+)
+def test_the_time_of_a_run_of_another_machine_or_boot_is_that_of_the_clock(
+    begun: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "events.jsonl").write_text(f"{json.dumps({**begun, 'clock_offset_s': 5.0})}\n")
     assert abs(run_time(tmp_path) - time.time()) < 60
     assert abs(run_time(tmp_path / "none") - time.time()) < 60

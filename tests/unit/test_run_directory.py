@@ -24,6 +24,7 @@ from workflow.formats.bp_index import deactivate, read_index
 from workflow.formats.stage_file import read_stage_file
 from workflow.plan.plan_model import RUN_DIR, CheckpointPlan, PartPlan, Plan
 from workflow.provenance.provenance_model import read_provenance
+from workflow.run.attempts import prepare_attempt
 from workflow.run.cleanup import clean
 from workflow.run.records.find_runs import find_run, full_name
 from workflow.run.records.run_directory import create_run_dir, fill_plan, read_filled_plan
@@ -81,6 +82,42 @@ def test_stage_settings(plan: Plan, tmp_path: Path) -> None:
     end = settings["ends"][0]
     assert (end["stream"], end["side"], end["path"]) == ("atoms", "write", f"{run_dir}/streams/atoms")
     assert read_filled_plan(run_dir) == fill_plan(plan, run_dir)
+
+
+def test_a_config_of_the_user_that_the_program_has_removed_is_written_again(plan: Plan, tmp_path: Path) -> None:
+    run_dir = create_run_dir(plan, Source(), tmp_path / "run")
+    (path,) = plan.stages[0].files
+    text = "<adios-config><io name='atoms'/><io name='Own'/></adios-config>"
+    md = plan.stages[0].model_copy(update={"edited": {path: ["io atoms: engine"]}, "files": {path: text}})
+    filled = fill_plan(plan.model_copy(update={"stages": [md, *plan.stages[1:]]}), run_dir).stages[0]
+    (config,) = filled.files
+    Path(config).unlink()
+    prepare_attempt(run_dir, filled, 2)
+    assert 'engine type="SST"' in Path(config).read_text() and "io name='Own'" in Path(config).read_text()
+    Path(config).unlink()
+    prepare_attempt(run_dir, filled.model_copy(update={"files": {}}), 3)
+    assert 'engine type="SST"' in Path(config).read_text()
+
+
+def test_a_name_that_cannot_be_a_link_is_told_with_the_port(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system without symbolic links; at the start, and at one more attempt."""
+    end = plan.stages[0].ends[0].model_copy(update={"opened": f"{RUN_DIR}/stages/md/work/dump.bp"})
+    md = plan.stages[0].model_copy(update={"ends": [end]})
+    with_name = plan.model_copy(update={"stages": [md, *plan.stages[1:]]})
+    kept = create_run_dir(with_name, Source(), tmp_path / "kept")
+
+    def refuse(path: Path, target: str) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), target, None, str(path))
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    said = rf"md\.{end.port}: its program opens .*dump\.bp.*: Operation not permitted\n.*`path:`"
+    with pytest.raises(RunError, match=said):
+        create_run_dir(with_name, Source(), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(RunError, match=said):
+        prepare_attempt(kept, fill_plan(with_name, kept).stages[0], 2)
 
 
 def saving(plan: Plan) -> Plan:

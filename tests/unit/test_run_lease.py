@@ -12,10 +12,17 @@ import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.waiting import wait_until
+from workflow.api import resumes
+from workflow.campaign.campaign_control import refuse_running
+from workflow.campaign.execution import left_attempts
+from workflow.campaign.execution.left_attempts import LeftAttempt
+from workflow.campaign.execution.repetition import StartedAttempt
+from workflow.campaign.ledger import Repetition
 from workflow.errors import RunError
 from workflow.formats.lease_file import DEAD_S, LEASE_FILE, SILENCE_S
 from workflow.run.control import lease as lease_file
@@ -194,6 +201,28 @@ def test_on_another_host_one_more_beat_shows_that_it_lives(tmp_path: Path) -> No
     (seen,) = examine_leases([tmp_path])
     timer.join()
     assert seen.alive
+
+
+def test_what_a_silent_supervisor_may_still_run_is_neither_started_again_nor_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file system stalls for 13 s: nobody on another host goes on with its run, or with its campaign."""
+    clock = Clock()
+    monkeypatch.setattr(lease_file, "time", clock)
+    write(tmp_path, ELSEWHERE, age_s=3, now=clock.time())
+    silence = "its supervisor on n1 is silent: no heartbeat for 13 s"
+    with pytest.raises(RunError, match=rf"{silence}\n.*wait until.*`wf cancel {tmp_path.name}`"):
+        resumes._refuse(tmp_path)
+    with pytest.raises(RunError, match=r"on n1 .* runs this campaign"):
+        refuse_running(tmp_path)
+    (tmp_path / "plan.json").touch()
+    monkeypatch.setattr(left_attempts, "time", clock)
+    plan = SimpleNamespace(deadlines=SimpleNamespace(stop=0.0))
+    monkeypatch.setattr(left_attempts, "read_filled_plan", lambda _: plan)
+    run = LeftAttempt(Repetition("t", 1), StartedAttempt(tmp_path, 1, 1, 0.0))
+    with pytest.raises(RunError, match=r"its supervisor on n1 is silent: no heartbeat for \d+ s"):
+        list(left_attempts.adopt([run]))
+    assert not (tmp_path / "events.jsonl").exists(), "no verdict"
 
 
 def test_leases_of_long_ago_and_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from typing import cast
 import pytest
 
 from tests.support.waiting import wait_until
+from workflow.formats.run_clock import this_boot
 from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.adios2_workarounds import use_up_ids
@@ -272,9 +273,13 @@ def test_memory_of_ranks_is_looked_at_when_processes_were_added_and_not_for_ever
 def test_guard_dates_its_verdict_by_the_clock_of_the_run(known: bool, tmp_path: Path) -> None:
     """The wall clock has been set since the run began: by more than 11 days."""
     offset_s = time.time() - time.monotonic() - (1e6 if known else 0.0)
-    first = {"event": "run_started", "events_version": 3, "t": 0.0, "host": os.uname().nodename} | (
-        {"clock_offset_s": offset_s} if known else {}
-    )
+    first = {
+        "event": "run_started",
+        "events_version": 3,
+        "t": 0.0,
+        "host": os.uname().nodename,
+        "boot": this_boot(),
+    } | ({"clock_offset_s": offset_s} if known else {})
     events = tmp_path / "events.jsonl"
     events.write_text(json.dumps(first) + "\n")
     subprocess.run(run_guard.guard_command(tmp_path), stdin=subprocess.DEVNULL, check=True)

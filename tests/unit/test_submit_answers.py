@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
 from tests.unit.test_submit_job_order import order
+from workflow.cli.main import interrupt_text
 from workflow.errors import RunError
 from workflow.run.records.job_record import JobRecord, read_job, write_job
 from workflow.schedulers.job_questions import ask_for_job, cancel_job, find_job
-from workflow.schedulers.scheduler import QueryError, ask
+from workflow.schedulers.scheduler import QueryError, ask, execute
 from workflow.schedulers.schedulers import scheduler_named
 from workflow.submit import job_cancellation, job_scripts, submission
 from workflow.submit.job_cancellation import look_for_job
@@ -185,6 +188,30 @@ def test_ctrl_c_waits_for_the_answer_and_the_second_one_names_the_job(
     else:
         assert str(caught.value) == "slurm job shock-ab12cd may have been accepted; `wf cancel run` ends it"
         os.killpg(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_whatever_verb_submits_an_interrupted_job_is_named(tmp_path: Path) -> None:
+    @click.command()
+    def verb() -> None:
+        raise SubmissionInterruptedError(tmp_path / "run", JobRecord("slurm", "shock", "12"))
+
+    with pytest.raises(click.Abort) as caught:
+        verb.main([], standalone_mode=False)
+    said = "slurm job 12 was accepted; `wf cancel run` ends it"
+    assert interrupt_text(caught.value) == f"interrupted: {said}"
+    assert interrupt_text(KeyboardInterrupt()) == interrupt_text(click.Abort()) == "interrupted"
+
+
+def test_a_command_that_not_even_a_kill_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that hangs in a file system."""
+
+    class Hanging(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            assert timeout is not None, "it waits for ever"
+            raise subprocess.TimeoutExpired(self.args, timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Hanging)
+    assert execute(["sleep", "60"], 0.1).code is None
 
 
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:

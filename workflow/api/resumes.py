@@ -166,13 +166,17 @@ def _check_pieces(held: Held) -> None:
 
 def _refuse(directory: Path) -> None:
     """Refuse a run that goes on, or has nothing left to do. After it nobody writes its records and files any more."""
+    from workflow.formats.lease_file import DEAD_S
     from workflow.run.control.lease import examine_leases
     from workflow.run.records.events_file import read_start_and_verdict
 
     name, verdict = directory.name, read_start_and_verdict(directory).finished
     if verdict is not None and verdict.state == "succeeded":
         raise RunError(f"{name} has succeeded: nothing is left to do", f"`wf report {name}` shows it")
-    (lives,) = examine_leases([directory])
+    (lives,) = examine_leases([directory], DEAD_S)
+    if verdict is None and lives.alive and lives.silence_text:
+        hint = f"wait until it is heard, or is dead after {DEAD_S / 60:.0f} min; `wf cancel {name}` ends the run"
+        raise RunError(f"{name} has not ended: {lives.silence_text}", hint)
     if verdict is None and lives.alive:
         hint = f"`wf watch {name}` follows it; `wf cancel {name}` ends it"
         raise RunError(f"{name} has not ended: its supervisor is alive", hint)

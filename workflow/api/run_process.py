@@ -11,11 +11,10 @@ from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_STOPPED, EXIT_VIOLATED, WfError, to_message
 from workflow.messages import to_text
-from workflow.own_process import find_programs_beside
+from workflow.program_start import begin_program
 from workflow.run import supervisor
 from workflow.run.chain import next_part_text
 from workflow.run.processes.signals import Signals
-from workflow.standard_streams import keep_writable
 
 
 def main(arguments: list[str]) -> int:
@@ -58,6 +57,5 @@ def _write_report(run_dir: Path, code: int) -> int:
 
 
 if __name__ == "__main__":
-    keep_writable()
-    find_programs_beside()
+    begin_program()
     sys.exit(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ from workflow.campaign.execution.repetition import to_attempt
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import Attempt, Ledger, Repetition, read_history, runs_already
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.own_process import module_command
 from workflow.run.control.cancellation import REACTION_S
 from workflow.run.control.detached import said_at_the_end, start_process
@@ -34,8 +34,8 @@ _PAUSE_S = 0.1
 
 
 def refuse_running(directory: Path) -> None:
-    """Raises RunError where a process runs this campaign."""
-    (lives,) = examine_leases([directory])
+    """Raises RunError where a process runs this campaign, or may: one that is silent is not dead at once."""
+    (lives,) = examine_leases([directory], DEAD_S)
     if lives.alive and lives.lease is not None:
         raise runs_already(directory, lives.lease)
 
@@ -77,7 +77,7 @@ def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
 
     Raises RunError when its process lives and does not end in time, or a run that is left cannot be ended.
     """
-    (lives,) = examine_leases([directory])
+    (lives,) = examine_leases([directory], DEAD_S)
     before = read_history(directory)
     if lives.lease is None and not before.open:
         return CampaignEnd(None)

@@ -16,10 +16,9 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
-from workflow.home import set_home
-from workflow.interrupts import interrupts_ignored, note_interrupts, own_signals
-from workflow.own_process import find_programs_beside
-from workflow.standard_streams import keep_writable, output_fault
+from workflow.interrupts import interrupts_ignored, note_interrupts
+from workflow.program_start import begin_program
+from workflow.standard_streams import output_fault
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -89,6 +88,14 @@ DOES_WORK = frozenset({
 })  # fmt: skip
 
 
+def interrupt_text(error: BaseException) -> str:
+    """What an interrupt has left, where its exception says so: a job that was being submitted."""
+    # click makes an error of its own of each KeyboardInterrupt.
+    cause = error.__cause__ if isinstance(error, click.Abort) else error
+    said = str(cause) if isinstance(cause, KeyboardInterrupt) else ""
+    return f"interrupted: {said}" if said else "interrupted"
+
+
 def main() -> None:
     """`wf`: run the verb; show errors meant for users without a traceback; exit with a documented code."""
     # Importing modules leaves no garbage, and garbage at the end goes with the process: collecting it would cost about
@@ -96,11 +103,8 @@ def main() -> None:
     gc.set_threshold(200_000)
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
-    own_signals()
     only_prints = DOES_WORK.isdisjoint({*sys.argv[1:2], " ".join(sys.argv[1:3])})
-    keep_writable(only_prints)
-    set_home()
-    find_programs_beside()
+    begin_program(only_prints)
     note_interrupts()
     try:
         try:
@@ -121,8 +125,8 @@ def main() -> None:
         from workflow.cli.usage_errors import usage_problem
 
         problems, code = [usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT
-    except (click.Abort, KeyboardInterrupt):
-        problems, code = [to_message("note", "interrupted")], EXIT_INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as error:
+        problems, code = [to_message("note", interrupt_text(error))], EXIT_INTERRUPTED
     with interrupts_ignored():
         from workflow.report.show.printing import show_errors
 

@@ -131,6 +131,13 @@ def _sync_folder(folder: Path) -> None:
             os.close(file)
 
 
+def _read_block(file: BinaryIO) -> bytes:
+    try:
+        return file.read(LONGEST_LINE)
+    except OSError:
+        return b""
+
+
 @dataclass
 class Tail:
     """The new whole lines of a growing file."""
@@ -156,8 +163,8 @@ class Tail:
 
     def _whole_lines(self, file: BinaryIO) -> Iterator[bytes]:
         """What is there up to the last newline, without lines that are longer than any record: a program may print
-        without an end."""
-        while data := file.read(LONGEST_LINE):
+        without an end. Where a later block cannot be read now, the lines before it are not lost."""
+        while data := _read_block(file):
             end = data.rfind(b"\n") + 1
             if end:
                 self.offset += end

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.formats.sides import OnNode
+from workflow.home import temporary_folder
 
 MEMORY = Path("/dev/shm")
 _STREAMS = "streams"
@@ -35,7 +36,7 @@ def folder_name(run_dir: str | Path) -> str:
 
 def root_here(place: OnNode) -> Path:
     """Where such folders are on this node: in memory, or in $TMPDIR."""
-    return MEMORY if place == "memory" else Path(os.environ.get("TMPDIR") or "/tmp")
+    return MEMORY if place == "memory" else Path(temporary_folder())
 
 
 def _name_on_disk(run_dir: str | Path) -> str:

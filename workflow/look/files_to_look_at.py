@@ -19,6 +19,7 @@ from workflow.crate.archive_files import RECORDS
 from workflow.data_files.read_steps import as_far_as_it_goes, find_data, is_data, is_open
 from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
+from workflow.formats.lease_file import DEAD_S
 from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.plan.read_plan import read_plan
 from workflow.run.control.lease import examine_leases
@@ -136,7 +137,7 @@ def _without_open_files(given: Path, found: LookedAt, scratch: Path) -> LookedAt
 def _is_written(path: Path) -> bool:
     """Whether the run that a file belongs to still goes on."""
     run = next((folder for folder in path.resolve().parents if is_run(str(folder))), None)
-    return run is not None and examine_leases([run])[0].alive
+    return run is not None and examine_leases([run], DEAD_S)[0].alive
 
 
 def _look_again(given: Path) -> str:

@@ -161,7 +161,8 @@ def _skips_now(state: RunState, stage: str) -> int | None:
 
 
 def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
-    """Make the folder of an attempt of a stage, and write its settings. Returns the folder. Raises OSError."""
+    """Make the folder of an attempt of a stage, and write its settings. Returns the folder. Raises OSError, and
+    RunError where a stream cannot be found under the name that the program knows."""
     folder = attempt_dir(run_dir, stage.name, attempt)
     folder.mkdir(exist_ok=True)
     settings = read_stage_file(stage_dir(run_dir, stage.name) / STAGE_FILE)
@@ -170,7 +171,9 @@ def prepare_attempt(run_dir: Path, stage: StagePlan, attempt: int) -> Path:
     for path, text in config_files(stage.ends).items():
         if path in stage.edited:
             with contextlib.suppress(ConfigError, UnicodeDecodeError):  # the program has changed it: that is its own
-                replace_file(Path(path), edited_again(path, Path(path).read_text("utf-8"), stage.ends).encode())
+                # A program may remove it; the plan of a run keeps no files of the user.
+                now = Path(path).read_text("utf-8") if Path(path).exists() else stage.files.get(path, text)
+                replace_file(Path(path), edited_again(path, now, stage.ends).encode())
         else:
             replace_file(Path(path), text.encode())
     link_inputs(stage)

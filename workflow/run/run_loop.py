@@ -14,13 +14,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import EXIT_RUN_FAILED
+from workflow.errors import EXIT_RUN_FAILED, RunError
 from workflow.formats.absent_readers import note_absent
 from workflow.formats.bp_holes import drop_data
 from workflow.formats.bp_index import deactivate
 from workflow.formats.guard_ends import GuardEnd, read_guard_ends
 from workflow.formats.node_folder import links, remove_links
 from workflow.formats.reader_profile import remove_profile
+from workflow.formats.run_clock import this_boot
 from workflow.formats.stage_file import STAGE_FILE
 from workflow.formats.steering_files import ValueChange
 from workflow.formats.stop_file import write_stop_file
@@ -207,6 +208,7 @@ class RunLoop:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            boot=this_boot(),
             visibility_s=self.visibility_s,
             proves=self.prover is not None,
         )
@@ -382,7 +384,7 @@ class RunLoop:
         """Write what the next attempt of a stage needs; that this failed is an event as well."""
         try:
             prepare_attempt(self.run_dir, to_attempt(self.plan.stage(name), self.state, repeated), attempt)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RunError) as error:
             text = f"cannot be started again: {error}"
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return False

@@ -18,6 +18,8 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.launch.rank_ends import SchedulerCause
 
 QUERY_DEADLINE_S = 5.0
+# A command that was killed ends at once, unless it hangs in a file system.
+_KILLED_S = 1.0
 Query = Callable[[Sequence[str]], str]
 """A command → what it printed. Raises QueryError."""
 
@@ -67,7 +69,8 @@ def execute(command: Sequence[str], deadline_s: float, given: str = "", env: Map
         printed, code = (late.stdout or b"", late.stderr or b""), process.poll()
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_S)
     finally:
         if process.returncode is None:
             process.returncode = os.EX_OK  # it is nobody's child from now on

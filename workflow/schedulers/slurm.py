@@ -112,13 +112,13 @@ _HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=Job
 # spent; those of jobs that run (RunMinutes) pass.
 _NEVER_STARTS = (
     WaitsForEver(re.compile("JobHeldAdmin"), "an administrator holds it: ask them"),
-    WaitsForEver(re.compile("(?i)held|_hold|hold,|SPECIAL_EXIT|ReservationDeleted"), "`scontrol release {job}`"),
+    WaitsForEver(re.compile("(?i)held|hold|SPECIAL_EXIT|ReservationDeleted"), "`scontrol release {job}`"),
     WaitsForEver(re.compile("DependencyNeverSatisfied"), "what it depends on has ended otherwise: `scancel {job}`"),
     WaitsForEver(re.compile("(?<!Run)Minutes(?!PerJob)"), "the project has no time left: ask for more, or another one"),
     WaitsForEver(re.compile("Invalid|NotAllowed|NotFound"), "see `sacctmgr show associations user=$USER`"),
     WaitsForEver(
         re.compile(
-            "PerJob|NotSatisfied|QOSMin|Never|BadConstraints|Deadline|are DOWN|ReqNodeNotAvail"
+            "PerJob|NotSatisfied|QOSMin|Never|BadConstraints|(?i:deadline)|are DOWN|ReqNodeNotAvail"
             "|Partition(NodeLimit|TimeLimit|Down|Inactive|Config)|MaxMemPerLimit"
         )
     ),

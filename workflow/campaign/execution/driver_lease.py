@@ -25,9 +25,9 @@ from workflow.errors import RunError
 from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
-from workflow.interrupts import own_signals
 from workflow.own_process import module_command
-from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
+from workflow.program_start import begin_program
+from workflow.run.control.lease import Heartbeat, Lease, LeaseWatch, Liveness, examine_leases, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.signals import Signals
 from workflow.run.records.control_requests import Control, ControlRequests
@@ -112,18 +112,30 @@ def _content(path: Path) -> bytes | None:
 def _refuse_second(directory: Path, of: str) -> None:
     """Raises RunError when a process renews the lease. A lock does not tell on every file system, nor of other hosts.
 
-    One whose process lives, but does not renew it, is no driver any more.
+    One that is silent, but may live, is refused too: it may be suspended, or its file system stalls, and it goes on.
     """
-    (lives,) = examine_leases([directory])
+    (lives,) = examine_leases([directory], DEAD_S)
     first = lives.lease
     if not lives.alive or first is None or first.is_own:
         return
-    watch = LeaseWatch(directory, time.monotonic())
+    if not lives.is_here and lives.silence_text:
+        raise _silent(first, of, lives)
+    watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
     while (seen := watch.look(time.monotonic())).alive and seen.lease is not None:
         if seen.lease != first:
             text = f"another process runs {of}: process {seen.lease.pid} on {seen.lease.host}"
             raise RunError(text, "wait for it, or give another --dir")
+        if seen.silence_text:
+            raise _silent(first, of, seen)
         time.sleep(_PAUSE_S)
+
+
+def _silent(first: Lease, of: str, seen: Liveness) -> RunError:
+    state = "is suspended" if seen.is_stopped else "is silent"
+    who = f"process {first.pid} on {first.host}"
+    text = f"another process runs {of}, and {state}: {who}, no heartbeat for {seen.silent_s:.0f} s"
+    way = f"on {first.host}: `kill -CONT {first.pid}` lets it go on, `kill -KILL {first.pid}` ends it"
+    return RunError(text, way if seen.is_here else f"{way}; it counts as dead after {DEAD_S / 60:.0f} min of silence")
 
 
 class DriverWatch:
@@ -197,7 +209,7 @@ def main(arguments: list[str]) -> int:
     `python -m workflow.campaign.execution.driver_lease FOLDER -- COMMAND…`, where FOLDER is that of a pilot, below the
     campaign's directory. It holds the lease of the driver that has made it, and a file `end` once the pilot is to end.
     """
-    own_signals()
+    begin_program()
     folder, command = Path(arguments[0]), arguments[2:]
     watch = DriverWatch(folder.parents[1], from_fields(Lease, read_json((folder / DRIVER_FILE).read_bytes())))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's

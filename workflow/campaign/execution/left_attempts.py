@@ -15,6 +15,7 @@ from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.repetition import StartedAttempt, ended_attempt
 from workflow.campaign.ledger import Attempt, History, OpenAttempt, Repetition
 from workflow.errors import EXIT_INTERRUPTED, RunError
+from workflow.formats.lease_file import DEAD_S
 from workflow.run.control.cancellation import REACTION_S
 from workflow.run.control.lease import Liveness, examine_leases
 from workflow.run.control.missing_verdict import write_missing_verdict
@@ -53,7 +54,7 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
     open_runs = [
         each for each in left if _has_plan(each) and read_start_and_verdict(each.start.run_dir).finished is None
     ]
-    leases = examine_leases([each.start.run_dir for each in open_runs])
+    leases = examine_leases([each.start.run_dir for each in open_runs], DEAD_S)
     goes_on = []
     for each, lives in zip(open_runs, leases, strict=True):
         if read_job(each.start.run_dir) is not None and (lives.alive or lives.lease is None):
@@ -102,10 +103,11 @@ def _await_end(run_dir: Path, deadline: float) -> Liveness:
         if time.monotonic() > deadline:
             break
         time.sleep(_PAUSE_S)
-    (lives,) = examine_leases([run_dir])
+    (lives,) = examine_leases([run_dir], DEAD_S)
     if lives.alive and lives.lease is not None and read_start_and_verdict(run_dir).finished is None:
         where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
-        text = f"{run_dir.name} was left by a killed campaign, and {where} has not stopped it"
+        what = lives.silence_text or f"{where} has not stopped it"
+        text = f"{run_dir.name} was left by a killed campaign, and {what}"
         raise RunError(text, f"wf cancel --now {run_dir}")
     return lives
 

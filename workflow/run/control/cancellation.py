@@ -36,7 +36,8 @@ class CleanUp:
 def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
     """Ask the supervisor of a run to stop it, and wait until the run has a verdict or its supervisor is dead.
 
-    The request is written first: whether a supervisor on another host lives shows only after seconds. Raises RunError
+    The request is written first: whether a supervisor on another host lives shows only after seconds. One that is
+    silent there counts as dead, since somebody wants the end: it reads the request when it goes on. Raises RunError
     when the supervisor lives and does not end the run in time, or the request cannot be written.
     """
     problem: RunError | None = None

@@ -19,6 +19,7 @@ from workflow.errors import RunError
 from workflow.formats.job_end_file import read_job_end
 from workflow.formats.lease_file import BEAT_S, DEAD_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
+from workflow.formats.run_clock import this_boot
 from workflow.formats.typed_fields import from_fields
 from workflow.replace_file import create_whole
 from workflow.run.processes.process_reaper import born_ticks
@@ -28,7 +29,6 @@ _PAUSE_S = 0.1
 # A reader that looks so seldom was stopped, or its look has hung: the lease may have changed meanwhile.
 _OWN_PAUSE_S = 5.0
 _PROC = Path("/proc")
-_BOOT = _PROC / "sys/kernel/random/boot_id"
 _PADDED = 1024
 
 
@@ -269,7 +269,8 @@ def has_process(lease: Lease) -> bool | None:
 
 def this_system() -> str:
     """Names the boot of this machine and the PID namespace of this process; empty where there is no /proc."""
+    boot = this_boot()
     try:
-        return f"{_BOOT.read_text().strip()} {(_PROC / 'self/ns/pid').readlink()}"
+        return f"{boot} {(_PROC / 'self/ns/pid').readlink()}" if boot else ""
     except OSError:
         return ""

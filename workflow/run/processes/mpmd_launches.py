@@ -19,6 +19,7 @@ from workflow.formats.rank_files import EXITS_FILE, RankExit, to_exit
 from workflow.launch.launchers import ProcessSpec, make_process
 from workflow.plan.launch_requests import NOTHING_YET, GrantedNodes, group_request
 from workflow.plan.plan_model import GroupPlan, Plan
+from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.stage_processes import Ending
 from workflow.run.records.run_directory import group_dir, stage_dir
 
@@ -131,9 +132,4 @@ class MpmdLaunches:
 
 def _aborted(folder: Path) -> bool:
     """Whether a stage's stderr ends with the message of MPI_Abort."""
-    try:
-        with (folder / "stderr.log").open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
-            return _ABORT in file.read().decode(errors="replace")
-    except OSError:
-        return False
+    return any(_ABORT in line for line in last_lines(folder / "stderr.log", _LAST_BYTES, _LAST_BYTES))

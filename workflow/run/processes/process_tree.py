@@ -57,12 +57,12 @@ def exit_status(pid: int, descriptor: int) -> int | None:
 
 def has_children(launcher: int) -> bool:
     """Whether a local launcher has living children."""
-    return any(not _is_dead(pid) for pid in children(launcher))
+    return any(is_running(pid) for pid in children(launcher))
 
 
 def living_ranks(launcher: int) -> int:
     """How many ranks of a local launcher live: the children of its proxies."""
-    return sum(not _is_dead(rank) for rank in local_ranks(launcher))
+    return sum(is_running(rank) for rank in local_ranks(launcher))
 
 
 def descendants(pid: int) -> list[int]:
@@ -99,14 +99,10 @@ def is_alone_in_adios2(pid: int) -> bool:
 
 def is_running(pid: int) -> bool:
     """Whether a process lives."""
-    return not _is_dead(pid)
-
-
-def _is_dead(pid: int) -> bool:
     try:
-        return stat_fields((PROC / str(pid) / "stat").read_bytes())[0] in (b"Z", b"X")
+        return stat_fields((PROC / str(pid) / "stat").read_bytes())[0] not in (b"Z", b"X")
     except OSError:
-        return True
+        return False
 
 
 def children(pid: int) -> list[int]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import ProcessSpec
 from workflow.launch.rank_ends import NOT_STARTED
+from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.stage_processes import inherited_environment
 
 # From one answer to the next, at least; from the start of all ends of a stream until it is open, and from then to its
@@ -83,12 +84,7 @@ class ShortProcess:
 
     def last_error_line(self) -> str:
         """The last line of its standard error that says anything."""
-        with contextlib.suppress(OSError):
-            with self.log.open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - 4096))
-                lines = file.read().decode(errors="replace").splitlines()
-            return next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return ""
+        return "".join(last_lines(self.log, 1)).strip()
 
 
 OnLine = Callable[[ShortProcess, float, bytes], None]

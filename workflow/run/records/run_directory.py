@@ -336,16 +336,21 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
 
 
 def link_inputs(stage: StagePlan) -> None:
-    """Let the streams be found under the names by which programs open them that know no other. Raises OSError."""
+    """Let the streams be found under the names by which programs open them that know no other. Raises RunError."""
     for end in stage.ends:
         suffix = end.traits.contact_suffix
         place, target = Path(end.opened + suffix), Path(end.path + suffix)
         if not end.opened or place == target:
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_symlink():
-            place.unlink()  # an attempt that goes on from a spool reads another file
-        place.symlink_to(os.path.relpath(target, place.parent))  # the folder of the run may be moved
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.is_symlink():
+                place.unlink()  # an attempt that goes on from a spool reads another file
+            place.symlink_to(os.path.relpath(target, place.parent))  # the folder of the run may be moved
+        except OSError as error:
+            text = f"{stage.name}.{end.port}: its program opens {place}, and that cannot be a link: {error.strerror}"
+            hint = "give the program the name of the stream, and leave out `path:` of the port; or `--run-dir PATH`"
+            raise RunError(text, hint) from error
 
 
 def _save_every_s(stage: StagePlan, plan: Plan) -> float | None:

@@ -33,8 +33,9 @@ class RunStarted(Event):
     """The supervisor begins; `pid` is its process.
 
     `clock_offset_s`: all times of events are the monotonic clock plus this, so that a wall clock that is set later
-    changes none of them. `visibility_s`: how long records of a stage on another node may take to become visible to the
-    supervisor. `proves`: stages start when the placement is proved (`proof_taken`).
+    changes none of them. `boot` names the boot of `host` from which that clock counts. `visibility_s`: how long records
+    of a stage on another node may take to become visible to the supervisor. `proves`: stages start when the placement
+    is proved (`proof_taken`).
     """
 
     run: str
@@ -43,6 +44,7 @@ class RunStarted(Event):
     host: str
     events_version: int = EVENTS_VERSION
     clock_offset_s: float = 0.0
+    boot: str = ""
     visibility_s: float = 0.0
     proves: bool = False
 
