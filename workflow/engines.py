@@ -51,6 +51,10 @@ class EngineTraits(NamedTuple):
     """It has arrays in local blocks, without a global shape."""
     keeps_form: bool = True
     """A variable has one type and number of dimensions in all steps."""
+    attributes_at_end: bool = False
+    """ADIOS2 (2.12.1) reads the last value of an attribute in every step of its files."""
+    index_version: int = 0
+    """The version that its index, `md.idx`, names; 0: it has none."""
     leaves_profiles: bool = False
     """Its readers leave a file of times in /tmp: `formats/reader_profile`."""
 
@@ -95,11 +99,11 @@ ENGINES: dict[str, EngineTraits] = {
         ),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
-            resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,
+            index_version=5, resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,
         ),
         EngineTraits(
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",
-            compresses=True, by_openpmd=True, any_case=True,
+            attributes_at_end=True, index_version=4, compresses=True, by_openpmd=True, any_case=True,
         ),
         EngineTraits(
             "HDF5", suffixes=(".h5", ".hdf5"), instead_of_bp=".h5", records_blocks=False, holds_local_blocks=False,
@@ -107,7 +111,7 @@ ENGINES: dict[str, EngineTraits] = {
         ),
         EngineTraits("file", has_steps=False, records_blocks=False, library="none"),
         # Only read, by path: one file of an older version of ADIOS2, and the engine that finds out which BP a file is.
-        EngineTraits("BP3", any_case=True),
+        EngineTraits("BP3", attributes_at_end=True, any_case=True),
         EngineTraits("BPFile", any_case=True),
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflow.engines import BP_SUFFIXES, ENGINES
+from workflow.engines import ENGINES
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.plan.topology.replayed_pipeline import (
@@ -129,8 +129,7 @@ def find_recordings(run_dir: Path, plan: Plan) -> dict[str, Recording]:
 def _has_all(archive: Mapping[str, Any], is_openpmd: bool) -> bool:
     """Whether what the component `archive` has written can stand in for its stream: all steps, all variables, and the
     names that they had. The layouts of others have names of their own; in openPMD a series keeps its names."""
-    unchanged = archive["format"] in ("auto", "bp5", "hdf5") and Path(archive["path"]).suffix in (
-        *BP_SUFFIXES, *ENGINES["HDF5"].suffixes
-    )  # fmt: skip
+    is_plain = any(Path(archive["path"]).suffix in each.suffixes for each in ENGINES.values())
+    unchanged = is_plain and archive["format"] in ("auto", *map(str.lower, ENGINES))
     kept = unchanged or (archive["format"] == "openpmd" and is_openpmd)
     return kept and archive["every"] == 1 and not archive["variables"]

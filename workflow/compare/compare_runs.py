@@ -26,7 +26,7 @@ from workflow.data_files.read_steps import (
 )
 from workflow.data_files.reading_process import HINT as DAMAGED
 from workflow.data_files.reading_process import ReadingProcess
-from workflow.engines import engine_of_data
+from workflow.engines import engine_of_data, traits_of
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import numbered_path
 from workflow.run.records.events_file import EVENTS_FILE, read_events
@@ -40,9 +40,6 @@ __all__ = ["Comparison", "compare_runs"]
 
 # Attributes of openPMD that say when and by what a file was written.
 _HOW_WRITTEN = frozenset({"/date", "/software", "/softwareVersion", "/softwareDependencies", "/machine"})
-
-# In each step ADIOS2 shows the last value of an attribute of such a file.
-_ATTRIBUTES_AT_END = frozenset({"BP3", "BP4"})
 
 HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
 
@@ -119,7 +116,7 @@ def compare_files(name: str, a: Path, b: Path, tolerance: float, part: CommonPar
                 for steps, skipped in zip((steps_a, steps_b), part.skipped, strict=True)
             ]
             by_step = not any(
-                numbered_path(path) is None and engine_of_data(path) in _ATTRIBUTES_AT_END for path in (a, b)
+                numbered_path(path) is None and traits_of(engine_of_data(path)).attributes_at_end for path in (a, b)
             )
             for step_a, step_b in _paired(*wanted):
                 tally.add(step_a, step_b, by_step)

@@ -18,7 +18,8 @@ from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.observe.stream_evidence import config_cause, shown_path
 from workflow.run.state.events import Event, StreamHint, StreamTrouble
 
-_BY_VERSION = {4: "BP4", 5: "BP5"}
+_BY_VERSION = {each.index_version: name for name, each in ENGINES.items() if each.index_version}
+_BY_H5PY = next(name for name, each in ENGINES.items() if each.library == "h5py")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 # The settings of each stream that is opened follow each other in the log; those of readers have no such line.
 _AWAITED = re.compile(r"Param -\s+RendezvousReaderCount=(\d+)")
@@ -115,7 +116,7 @@ def found_engine(end: EndPlan) -> str:
         return _BY_VERSION.get(header[VERSION], "")
     try:
         with path.open("rb") as file:
-            return "HDF5" if file.read(len(_HDF5)) == _HDF5 else ""
+            return _BY_H5PY if file.read(len(_HDF5)) == _HDF5 else ""
     except OSError:
         return ""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workflow.engines import KEPT_ENGINE, engine_of_data
+from workflow.engines import KEPT_ENGINE, engine_of_data, traits_of
 from workflow.formats.event_names import EVENTS_FILE
 from workflow.formats.kept_state import ORDER_FILE
 from workflow.formats.sides import Side
@@ -283,11 +283,10 @@ def _open_one(end: StreamEnd) -> ReadEngine:
 def _open_iterations(end: StreamEnd) -> ReadEngine:
     if end.traits.library != "adios2" or is_numbered(end.path):
         return _open_one(end)
-    is_bp4 = engine_of_data(Path(end.path)) == "BP4"
+    keeps_last = traits_of(engine_of_data(Path(end.path))).attributes_at_end
 
     def open_it() -> ReadEngine:
-        # ADIOS2 (2.12.1) reads the last value of an attribute of BP4 in every step.
-        return IterationReadEngine(AdiosReadEngine(end), lambda: read_whole(end), keeps_last=is_bp4)
+        return IterationReadEngine(AdiosReadEngine(end), lambda: read_whole(end), keeps_last=keeps_last)
 
     return open_it() if size() == 1 or is_parallel() else GatheredReadEngine(open_it)
 
