@@ -242,7 +242,7 @@ streams:
 """
     done = run(tmp_path, text)
     assert done.code == 1
-    assert "stream data: no room in memory for 8.39 MB more of this step" in done.said
+    assert "stream data: step 0: no room in memory for 8.39 MB more of this step" in done.said
 
 
 def test_a_reader_on_another_node_is_refused(tmp_path: Path) -> None:
