@@ -6,6 +6,7 @@ from pathlib import Path
 
 import adios2
 import numpy as np
+import pytest
 
 from tests.support.chains import chain, make_end
 from tests.support.imagined_run import Run, end_all, verdict_of
@@ -52,9 +53,11 @@ def test_a_live_reader_of_a_file_that_is_closed_once_is_not_blamed() -> None:
     assert verdict_of(run) == ("succeeded", "", "")
 
 
-def test_a_stream_in_memory_that_is_opened_anew_without_a_reader_has_a_deadline() -> None:
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_stream_in_memory_that_is_opened_anew_without_a_reader_has_a_deadline(again: int) -> None:
+    """Also where one look has seen both."""
     run = Run(chain("sst", plain=True, sink=False, start=10, run=1000)).open_all().steps(atoms_md=1, atoms_saxs=1)
-    run.feed(StreamClosed(1, "atoms", "md", "write", 1, True), StreamOffered(2, "atoms", "md"))
+    run.feed(StreamClosed(1, "atoms", "md", "write", 1, True), StreamOffered(again, "atoms", "md"))
     run.feed(*run.done("saxs", 1, 3)).tick(12)
     assert not run.decisions(DeadlinePassed)
     run.tick(13.5)

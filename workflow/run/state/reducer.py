@@ -285,11 +285,11 @@ class _Draft:
             case StreamOpening(stream=stream, stage=stage, side=side):
                 self._change_end((stream, stage, side), opening=t, live=True, counted=True, reported=True)
             case StreamOffered(stream=stream, stage=stage):
-                self._change_end((stream, stage, "write"), offered=t)
+                self._change_end((stream, stage, "write"), offered=t, **self._again((stream, stage, "write"), t))
             case StreamTransport(stream=stream, stage=stage, plane=plane, why=why):
                 self._change_end((stream, stage, "write"), plane=plane, plane_why=why)
             case StreamOpened(stream=stream, stage=stage, side=side):
-                self._change_end((stream, stage, side), opened=t, waiting=None)
+                self._change_end((stream, stage, side), opened=t, waiting=None, **self._again((stream, stage, side), t))
             case StreamWaiting(stream=stream, stage=stage, side=side, steps=steps, waits=waits):
                 self._wait((stream, stage, side), t, steps, waits)
             case StreamHint(stream=stream, stage=stage, text=text):
@@ -302,7 +302,12 @@ class _Draft:
                 # Totals of a log are certain, the steps that were counted until then are not.
                 if end is not None and not end.reported and self._before.plan.stream(stream).traits.counted_by == "log":
                     self._change_end((stream, stage, side), steps=steps)
-                self._change_end((stream, stage, side), closed=t, complete=complete)
+                self._change_end((stream, stage, side), closed=t, complete=complete, reopened=None)
+
+    def _again(self, key: tuple[str, str, Side], t: float) -> dict[str, float]:
+        """Opened anew: what is seen in one look has one time, so that times alone do not say what came first."""
+        end = self.ends.get(key)
+        return {} if end is None or end.closed is None else {"reopened": t}
 
     def _await_restart(self, name: str) -> None:
         """A stage of which another attempt follows: what has become of this one is forgotten when that begins."""

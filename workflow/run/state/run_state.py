@@ -77,6 +77,7 @@ class EndState:
     next_written: float | None = None  # of a reading end: when a step was written for the first time after its last one
     waiting: float | None = None  # since when its program is inside a call that needs the other end, as it reports
     closed: float | None = None
+    reopened: float | None = None  # after it had been closed, and not closed again
     complete: bool = False
     from_spool: bool = False  # of a reading end: its stage was started again, and gets its steps from the spool
     not_awaited: bool = False  # of a reading end: its writer was started again without it, and does not wait for it

@@ -72,8 +72,8 @@ def reopened_streams(state: RunState) -> Iterator[tuple[EndState, float]]:
     """Writing ends of streams in memory that were opened anew, after they had been closed, and since when all of their
     readers have ended (Unix seconds): nobody will read them."""
     for end in state.ends.values():
-        again = max((each for each in (end.offered, end.opened) if each is not None), default=0.0)
-        if end.side == "read" or end.closed is None or again <= end.closed or not state.stages[end.stage].runs:
+        again = end.reopened
+        if end.side == "read" or again is None or not state.stages[end.stage].runs:
             continue
         stream = state.plan.stream(end.stream)
         exits = [state.stages[reader].exited for reader in stream.readers]
