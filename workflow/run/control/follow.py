@@ -77,7 +77,9 @@ def follow_events(
         awaited = lives.lease is None and (lives.silent_s < SILENCE_S or not has_lease(run_dir))
         died = None if lives.alive or awaited else died or now
         new = list(to_stored(tail.read(fresh=True), tail.path))
-        if not new and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
+        # The process of a run that has ended may live on, in a notebook: on a full disk its verdict is in the reserve.
+        is_silent = died is not None or lives.silent_s >= SILENCE_S
+        if not new and is_silent and (verdict := reserved_verdict(run_dir)) is not None:
             new = [StoredEvent.of(verdict)]
         yield new
         if any(isinstance(stored.event, RunFinished) for stored in new):
