@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused(parameters: dict[str, object], message: str, 
 
 def test_a_shape_that_changes_is_named(run_component: RunComponent) -> None:
     steps = [{"V": np.zeros(3)}, {"V": np.zeros(4)}]
-    with pytest.raises(ComponentRunFailed, match=r"reservoir: step 1: this sample has V float64 \(4,\)"):
+    with pytest.raises(ComponentRunFailed, match=r"reservoir: step 1: V: its shape has changed from \(3,\) to \(4,\)"):
         run_component("reservoir", reads={"input": steps}, parameters={"variables": ["V"]})
 
 
