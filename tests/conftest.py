@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import memory_limit_here, same_machine, ucx_here
+from workflow.interrupts import has_come
 
 # Their tests start processes, schedulers and browsers. A machine that is busy may break one: decision 44.
 SECOND_START = {"browser", "cluster", "contract", "docs", "faults", "integration"}
@@ -42,6 +44,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     asks = item.path.relative_to(TESTS).parts[0] == "cluster"
     with same_machine.whole_path() if asks else contextlib.nullcontext():
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def signals_stay() -> Iterator[None]:
+    """A test that leaves a handler, or a Ctrl-C that is remembered, breaks those that come after it in its process."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert not has_come(), "a run in this process would take it for a Ctrl-C"
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def first_interrupt_waits(say: Callable[[], None]) -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if came:
-        _note(signal.SIGINT, None)
+        signal.raise_signal(signal.SIGINT)
 
 
 def _note(_number: int, _frame: object) -> None:

@@ -47,6 +47,10 @@ def test_where_it_is_ignored_it_stays_so() -> None:
 
 def test_a_verb_that_fails_leaves_ctrl_c_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["wf", "check", "/nowhere/pipeline.yaml"])
-    with pytest.raises(SystemExit):
-        main()
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit):
+            main()
+        assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

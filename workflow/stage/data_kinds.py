@@ -23,7 +23,7 @@ DATA_KINDS = (
     DataKind("new_dimensions", "an array whose number of dimensions changes"),
     DataKind("absent", "a variable that comes late, is not in each step, or in one only"),
     DataKind("joined", "a joined array: blocks that are put together along one axis", "a global array"),
-    DataKind("overlapping", "a global array whose blocks overlap", "of what was written twice, the later block"),
+    DataKind("overlapping", "a global array whose blocks overlap", "of what was written twice, either value"),
     DataKind("gap", "a global array of which no rank has written a part", "zeros there, as in ADIOS2's own tools"),
     DataKind("zero_size", "an array without elements", "an array without elements"),
     DataKind("new_blocks", "a global array in another number of blocks in each step", "the same array"),
