@@ -34,14 +34,22 @@ def own_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def note_interrupts() -> None:
-    """From now on remember that SIGINT has come. It is raised as before; where it is ignored, it stays so."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+@contextlib.contextmanager
+def interrupts_noted() -> Iterator[None]:
+    """Remember inside that SIGINT has come. It is raised as before; where it is ignored, it stays so."""
+    global _came
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, _note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _came = False
 
 
 def has_come() -> bool:
-    """Whether SIGINT has come since `note_interrupts`."""
+    """Whether SIGINT has come inside `interrupts_noted`."""
     return _came
 
 

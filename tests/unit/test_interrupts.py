@@ -12,19 +12,19 @@ from workflow.cli.main import main
 
 PROGRAM = """
 import os, signal, weakref
-from workflow.interrupts import note_interrupts
+from workflow.interrupts import interrupts_noted
 from workflow.run.processes.signals import Signals
 {before}
-note_interrupts()
 class Thing: pass
 thing = Thing()
-callback = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
-try:
-    del thing  # Python prints the exception of a callback, and goes on
-except KeyboardInterrupt:
-    raise SystemExit("the exception was not lost")
-with Signals() as signals:
-    print(signals.take())
+with interrupts_noted():
+    callback = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        del thing  # Python prints the exception of a callback, and goes on
+    except KeyboardInterrupt:
+        raise SystemExit("the exception was not lost")
+    with Signals() as signals:
+        print(signals.take())
 """
 
 
@@ -48,9 +48,6 @@ def test_where_it_is_ignored_it_stays_so() -> None:
 def test_a_verb_that_fails_leaves_ctrl_c_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["wf", "check", "/nowhere/pipeline.yaml"])
     before = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(SystemExit):
-            main()
-        assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(SystemExit):
+        main()
+    assert signal.getsignal(signal.SIGINT) is before

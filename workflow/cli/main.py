@@ -16,7 +16,7 @@ import click
 from workflow import __version__
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
-from workflow.interrupts import interrupts_ignored, note_interrupts
+from workflow.interrupts import interrupts_ignored, interrupts_noted
 from workflow.program_start import begin_program
 from workflow.standard_streams import output_fault
 
@@ -96,6 +96,7 @@ def interrupt_text(error: BaseException) -> str:
     return f"interrupted: {said}" if said else "interrupted"
 
 
+@interrupts_noted()
 def main() -> None:
     """`wf`: run the verb; show errors meant for users without a traceback; exit with a documented code."""
     # Importing modules leaves no garbage, and garbage at the end goes with the process: collecting it would cost about
@@ -105,7 +106,6 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     only_prints = DOES_WORK.isdisjoint({*sys.argv[1:2], " ".join(sys.argv[1:3])})
     begin_program(only_prints)
-    note_interrupts()
     try:
         try:
             wf.main(prog_name="wf", standalone_mode=False)
