@@ -1,14 +1,36 @@
-"""The processes of `wf` itself: they import nothing from the folder in which they are started.
+"""The processes of `wf` itself: the environment that they need, and command lines that start others.
 
-`python -m` and `python -c` put that folder first on `sys.path`: a user's own random.py, numpy.py or workflow.py in it
-would be executed. From Python 3.11 on there is `-P`; this file is for all versions:
-`python own_process.py MODULE ARGUMENT…` runs a module.
+They import nothing from the folder in which they are started. `python -m` and `python -c` put that folder first on
+`sys.path`: a user's own random.py, numpy.py or workflow.py in it would be executed. From Python 3.11 on there is `-P`;
+this file is for all versions: `python own_process.py MODULE ARGUMENT…` runs a module.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+
+def set_home() -> str:
+    """The value of HOME, for this process and those that it starts: where it is not set, the folder that the system has
+    for the user, else one for temporary files.
+
+    A systemd unit or a minimal container may have none, and ADIOS2 2.12.1 dies of SIGSEGV without that variable.
+    """
+    if not os.environ.get("HOME"):
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:  # a container that does not know the user
+            home = ""
+        os.environ["HOME"] = home or temporary_folder()
+    return os.environ["HOME"]
+
+
+def temporary_folder() -> str:
+    """Where temporary files of this machine go, without importing `tempfile`."""
+    return os.environ.get("TMPDIR") or "/tmp"
 
 
 def find_programs_beside() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from workflow.home import set_home
 from workflow.interrupts import own_signals
-from workflow.own_process import find_programs_beside
+from workflow.own_process import find_programs_beside, set_home
 from workflow.standard_streams import keep_writable
 
 

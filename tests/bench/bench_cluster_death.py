@@ -31,7 +31,7 @@ stages:
   drop: {component: "null", place: {nodes: 1, cores_per_rank: 1}}
   make:
     component: synthetic
-    with: {grid_points: 1000, particles: 0, steps: 100000, compute_time: 0.05}
+    with: {grid_points: 1000, particles: 0, steps: 100000, compute_time: 50 ms}
     ranks: 2
     place: {nodes: 2}
 streams:

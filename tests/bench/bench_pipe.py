@@ -23,7 +23,7 @@ oversubscribe: true
 stages:
   sim:
     component: synthetic
-    with: {{bytes: {size}, steps: {steps}, compute_time: {compute}, spin: true}}
+    with: {{bytes: {size}, steps: {steps}, compute_time: {compute} s, spin: true}}
     output: {{async: {how}}}
   count: {{component: "null", with: {{read_data: false}}}}
 streams:

@@ -25,7 +25,7 @@ wf: 1
 name: overhead
 oversubscribe: true
 stages:
-  sim: {{component: synthetic, with: {{grid_points: 10000, particles: 0, steps: {steps}, compute_time: {compute}}}}}
+  sim: {{component: synthetic, with: {{grid_points: 10000, particles: 0, steps: {steps}, compute_time: {compute} s}}}}
   ana: {{component: histogram, with: {{variable: grid}}}}
   keep: {{component: archive, with: {{path: kept.bp}}}}
 streams:

@@ -28,7 +28,7 @@ wf: 1
 name: spool
 oversubscribe: true
 stages:
-  sim: {{component: synthetic, with: {{bytes: {size}, steps: {steps}, compute_time: {compute}, spin: true}}}}
+  sim: {{component: synthetic, with: {{bytes: {size}, steps: {steps}, compute_time: {compute} s, spin: true}}}}
   count: {{component: "null"}}
 streams:
   data: {{from: sim, to: count, via: sst{spool}}}

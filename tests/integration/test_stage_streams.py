@@ -117,6 +117,15 @@ def test_bytes_read_are_those_of_all_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
+def test_bytes_of_local_blocks_are_those_of_all_ranks(tmp_path: Path, build: str) -> None:
+    with started(tmp_path, "write_local_parts", [end("write", "BP5", tmp_path / "a")], ranks=2, build=build) as process:
+        code, _, err = finish(process)
+    assert code == 0, err
+    found = [line["bytes"] for line in metrics(tmp_path, "write_local_parts") if line["kind"] == "step"]
+    assert found == [8 * (3 + 5 * 2 + 3), 8 * (5 * 2 + 3)] * 2
+
+
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_stage_copies_a_stream_into_a_file(tmp_path: Path, ranks: int, build: str) -> None:
     stream, file = tmp_path / "stream", tmp_path / "file"

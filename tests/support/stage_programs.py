@@ -106,6 +106,20 @@ def write_parts_without_a_shape() -> None:
                 out.write("seconds", time.perf_counter())
 
 
+def write_local_parts() -> None:
+    """Rank 0 has no blocks in odd steps, and one of 3 numbers in even ones; rank 1 has 5 blocks of 2."""
+    import numpy as np
+
+    from workflow import stage
+
+    with stage.open_writer("data") as out:
+        for step in range(4):
+            with out.step():
+                mine = [np.ones(2)] * 5 if stage.rank() else [np.ones(3)] * (step % 2 == 0)
+                out.write_local("parts", mine)
+                out.write("shared", np.ones(stage.rank() + 1), shape=(3,), start=(stage.rank(),))
+
+
 def read_everything() -> None:
     """Read every variable whole, in blocks, and several at once; compare with `expected`."""
     import numpy as np
@@ -346,6 +360,7 @@ if __name__ == "__main__":
             copy,
             write_some,
             write_parts_without_a_shape,
+            write_local_parts,
             read_some,
             write_alone,
             read_alone,

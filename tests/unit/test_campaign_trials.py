@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from workflow.campaign.campaign_directory import ScheduledTrial, to_scheduled
 from workflow.campaign.file.campaign_spec import RunOrder
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.file.trials import make_trials, short_names, trial_text, value_text
@@ -113,6 +117,21 @@ def test_every_trial_is_first_equally_often_over_many_blocks() -> None:
 def test_short_names_are_as_short_as_they_may_be() -> None:
     keys = ["streams.field.via", "stages.a.ranks", "stages.b.ranks", "name"]
     assert list(short_names(keys).values()) == ["via", "a.ranks", "b.ranks", "name"]
+
+
+def test_numbers_are_shown_as_they_were_written(tmp_path: Path) -> None:
+    """Also of a campaign that is read again; they stay numbers."""
+    values = {"1.10": 1.1, "007": 7, "1e3": 1000.0, "0x1F": 31, "+5": 5, "2": 2, "0.5": 0.5}
+    trials = make_trials(campaign_of(tmp_path, f"matrix: {{params.v: [{', '.join(values)}]}}"))
+    ready: list[Any] = [
+        SimpleNamespace(key=text, trial=trial, baseline="", is_baseline=True, nodes=1, plan=SimpleNamespace(streams=[]))
+        for text, trial in zip(values, trials, strict=True)
+    ]
+    again = [ScheduledTrial.model_validate_json(to_scheduled(each).model_dump_json()) for each in ready]
+    for trial, read, (text, value) in zip(trials, again, values.items(), strict=True):
+        for parameters in (trial.parameters, read.parameters):
+            assert trial_text(parameters, {"params.v": "v"}) == f"v={text}"
+            assert (parameters["params.v"], json.dumps(parameters)) == (value, json.dumps({"params.v": value}))
 
 
 def test_values_as_text() -> None:

@@ -60,7 +60,7 @@ def test_defaults_are_filled_in_and_in_base_units(program: Path) -> None:
 def test_everything_can_be_given(program: Path) -> None:
     script = program.with_name("in.txt")
     script.write_text("")
-    line = "--grid 1 2 3 --q-max 2 --names a 7 --method exact --pause 2.5 --buffer 3 --quiet true --steps=2"
+    line = "--grid 1 2 3 --q-max 2 --names a 7 --method exact --pause 2.5s --buffer 3 --quiet true --steps=2"
     args = arguments(program, [*line.split(), "--script", str(script)])
     assert (args.grid, args.q_max, args.names, args.method, args.pause) == ([1, 2, 3], 2.0, ["a", "7"], "exact", 2.5)
     assert (args.buffer, args.quiet, args.script, args.steps) == (3, True, str(script), 2)

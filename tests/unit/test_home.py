@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from adios2 import Stream
 
-from workflow.home import set_home
+from workflow.own_process import set_home
 from workflow.spec.shipped import SHIPPED
 
 OPENS = "import adios2; adios2.Adios()"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import pytest
 
-from tests.support.sample_run import START, make_plan
+from tests.support.sample_run import START, make_plan, write_sample
+from workflow.report.build.report_notes import make_notes
+from workflow.report.read.run_records import read_records
 from workflow.report.show.event_lines import event_line, event_text
 from workflow.report.show.live_display import news
 from workflow.run.records.events_file import NAMES
@@ -173,6 +178,25 @@ def test_the_progress_of_a_run_has_the_same_words() -> None:
         seen.RunStarted(T, "sample", 1, 1, "n1"),
         seen.StageStarted(T + 1, "md", 7),
         decided.StageOpen(T + 2, "md"),
+        seen.RecordsLost(T + 3, "md", "the disk is full"),
+        seen.NodeSilent(T + 4, 0, "n1", 12.0),
     ]
     after = fold(initial_state(make_plan()), happened)
     assert news(None, after) == [(event.t, event_text(event, make_plan())) for event in happened[1:]]
+
+
+@dataclass(frozen=True)
+class ItRains(seen.RunWarning):
+    """A warning that nothing else knows of."""
+
+    text: str = "it rains"
+
+
+def test_a_new_warning_needs_only_its_text(tmp_path: Path) -> None:
+    warned = ItRains(T + 3)
+    after = fold(initial_state(make_plan()), [seen.RunStarted(T, "sample", 1, 1, "n1"), warned])
+    assert after.warnings == (warned,)
+    assert event_text(warned, make_plan()) == "warning: it rains"
+    assert news(None, after) == [(T + 3, "warning: it rains")]
+    records = read_records(write_sample(tmp_path / "run"))
+    assert "it rains" in make_notes(replace(records, state=after), [])

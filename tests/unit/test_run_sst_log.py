@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,28 @@ def test_a_line_that_may_be_of_two_streams_is_of_none(tmp_path: Path) -> None:
     assert {(event.stream, event.side, event.steps) for event in found if isinstance(event, StreamProgress)} == {
         ("d", "write", 1),
     }  # fmt: skip
+
+
+SUMMARIES = """Reader (0x1): Finish opening Stream "/r/streams/t", starting with Step number 0
+Reader (0x2): Finish opening Stream "/r/streams/s", starting with Step number 0
+Stream "/r/streams/t" (0x1) summary info:
+Reader (0x1): \tTimesteps Consumed = 3
+Stream "/r/streams/s" (0x2) summary info:
+Reader (0x2): \tTimesteps Consumed = 5
+Reader (0x1): \tDataBytesReceived = 30 (30 bytes)
+Reader (0x2): \tDataBytesReceived = 50 (50 bytes)
+"""
+
+
+def test_summaries_that_are_printed_over_each_other() -> None:
+    """As by two threads, or two ranks, that close streams at the same time. Without prefixes it is not known whose."""
+    closed = [fact for fact in SstLog().feed(SUMMARIES) if fact.kind == "closed"]
+    assert [(each.name, each.steps, each.bytes) for each in closed] == [
+        ("/r/streams/t", 3, 30),
+        ("/r/streams/s", 5, 50),
+    ]
+    bare = re.sub(r"Reader \(0x.\): ", "", SUMMARIES)
+    assert [fact.name for fact in SstLog().feed(bare) if fact.kind == "closed"] == ["", ""]
 
 
 def test_a_stream_of_another_name_is_one_where_its_contact_file_is(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import StageOpen, StageSilent, StageSucceeded
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import EndKey, RunState, initial_state
-from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls, warning_text
+from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 
 SINCE, NOW = 100.0, 400.0
 OPEN: list[Event] = [
@@ -203,4 +203,4 @@ def test_a_stage_has_its_turn_since_the_step_that_it_has_not_taken(
 @pytest.mark.parametrize(("left", "what"), [(False, "step"), (True, "sign of work")])
 def test_a_warning_says_what_is_missing_and_for_how_long(left: bool, what: str) -> None:
     warning = StageSilent(700.0, "md", 100.0, "md has been computing", left)
-    assert warning_text(warning) == f"no {what} for 10 min 00 s: md has been computing"
+    assert warning.text == f"no {what} for 10 min 00 s: md has been computing"

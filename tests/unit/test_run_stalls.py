@@ -25,7 +25,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import StageSilent, StopRequested
 from workflow.run.state.node_loss import node_limit
 from workflow.run.verdict.failure_origin import doubted_nodes
-from workflow.run.verdict.stall_detection import present_warnings, warning_text
+from workflow.run.verdict.stall_detection import present_warnings
 
 WAITED = (
     "the supervisor saw nothing for 200 s: it waited for a file system, copied large files, or had no CPU; nothing was "
@@ -46,7 +46,7 @@ def test_a_pause_of_the_supervisor_counts_for_no_step_deadline_and_a_stage_that_
     assert run.state.stopping is None
     run.tick(601)
     assert run.state.culprit == "md"
-    assert [warning_text(each) for each in run.state.warnings if isinstance(each, LoopPaused)] == [WAITED]
+    assert [each.text for each in run.state.warnings if isinstance(each, LoopPaused)] == [WAITED]
 
 
 def test_steps_that_come_to_light_after_a_pause_count_as_always() -> None:
@@ -93,7 +93,7 @@ def test_silence_of_a_node_is_said_after_10_s_with_the_limit() -> None:
     run.feed(NodeSeen(51, 1, "n2", 31.0))
     assert present_warnings(run.state) == []
     said = "node n2 gave no sign of life for 31 s; nothing was ended because of that"
-    assert [warning_text(each) for each in run.state.warnings] == [said]
+    assert [each.text for each in run.state.warnings] == [said]
     assert run.state.stopping is None
 
 

@@ -10,8 +10,16 @@ import pytest
 
 from workflow.errors import SpecError, WfError
 from workflow.spec import shipped
-from workflow.spec.component_files import known_components, load_component, load_component_file, parameters_model
+from workflow.spec.component_files import (
+    check_parameters,
+    complete_parameters,
+    known_components,
+    load_component,
+    load_component_file,
+    parameters_model,
+)
 from workflow.spec.validation_messages import validated
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 HEAD = "component: odd\nkind: sink\nsummary: s\n"
@@ -85,13 +93,30 @@ def test_a_program_that_is_not_there(odd: Path) -> None:
         ("plot", {"axes": ["y"]}, "axes: expected 0 or 2 values, got 1"),
         ("scattering", {"outputs": ["spots"]}, "outputs[0]: expected `line`, `slice`, `powder` or `grid`"),
         ("scattering", {"outputs": []}, "outputs: expected 1, 2, 3 or 4 values, got 0"),
+        ("synthetic", {"compute_time": 0.05}, "compute_time: expected a duration such as `10 min` or `30 s`"),
     ],
 )
-def test_shipped_components_state_the_lengths_and_choices_of_their_lists(
+def test_shipped_components_state_the_form_of_their_parameters(
     component: str, given: dict[str, object], message: str
 ) -> None:
     _, problems = validated(parameters_model(load_component(component)), parse_yaml(json.dumps(given), "test"))
     assert [str(problem).partition(', got "')[0].split(": ", 2)[2].split("\n")[0] for problem in problems] == [message]
+
+
+def test_a_duration_has_a_unit_also_as_the_default_of_a_component(odd: Path) -> None:
+    for default in ("30", "'30'"):
+        odd.write_text(HEAD + f"parameters:\n  wait: {{type: duration, default: {default}, help: h}}\n")
+        component, given = load_component_file(odd), Node({}, SourcePosition("p.yaml"))
+        model = parameters_model(component)
+        _, problems = check_parameters(component, model, odd.parent, given, (), given, odd.parent)
+        assert [(each.key, each.message) for each in problems] == [
+            ("parameters.wait.default", 'expected a duration such as `10 min` or `30 s`, got "30"')
+        ]
+        assert "did you mean `30 s`, `30 min` or `30 h`?" in problems[0].hint
+    assert complete_parameters(load_component("synthetic"), {"compute_time": "1 min"})["compute_time"] == 60
+    for text in ("compute_time: 0", "compute_time: 0 s"):
+        found, _ = validated(parameters_model(load_component("synthetic")), parse_yaml(text, "test"))
+        assert found is not None and found.model_dump(by_alias=True)["compute_time"] == 0
 
 
 def test_parameters_may_have_any_name(odd: Path) -> None:

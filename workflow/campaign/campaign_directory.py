@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
+from workflow.campaign.file.trials import Written, written
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.both_versions import gate_spec, is_gate
 from workflow.campaign.planning.content_key import key_versions
@@ -46,11 +47,17 @@ class ScheduledTrial(SchedulePart):
 
     key: str = Field(description="content key")
     parameters: dict[str, object] = Field(description="the keys that vary → this trial's values")
+    written: dict[str, str] = Field({}, description="key → how its number was written, if not as it is printed")
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
     engines: dict[str, str] = Field({}, description="stream → ADIOS2 engine")
     expectations: list[ExpectationPlan] = Field([], description="of its pipeline; baselines have none")
+
+    @model_validator(mode="after")
+    def _show_as_written(self) -> ScheduledTrial:
+        self.parameters.update({key: written(self.parameters[key], text) for key, text in self.written.items()})
+        return self
 
 
 class Schedule(SchedulePart):
@@ -161,6 +168,7 @@ def to_scheduled(trial: ReadyTrial) -> ScheduledTrial:
     return ScheduledTrial(
         key=trial.key,
         parameters=dict(trial.trial.parameters),
+        written={key: value.text for key, value in trial.trial.parameters.items() if isinstance(value, Written)},
         baseline=trial.baseline,
         is_baseline=trial.is_baseline,
         nodes=trial.nodes,

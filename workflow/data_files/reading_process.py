@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from workflow.errors import RunError, WfError
-from workflow.home import set_home
-from workflow.own_process import code_command
+from workflow.own_process import code_command, set_home
 from workflow.spec.user_paths import check_utf8
 
 P = ParamSpec("P")

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.formats.sides import OnNode
-from workflow.home import temporary_folder
+from workflow.own_process import temporary_folder
 
 MEMORY = Path("/dev/shm")
 _STREAMS = "streams"

@@ -25,10 +25,10 @@ from workflow.formats.json_lines import read_json_lines
 from workflow.formats.lease_file import DEAD_S, LEASE_FILE
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import duration, plural
-from workflow.home import temporary_folder
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
+from workflow.own_process import temporary_folder
 from workflow.plan.allocation_check import job_text
 from workflow.plan.launch_requests import GrantedNodes, launch_lines
 from workflow.plan.plan_model import Plan

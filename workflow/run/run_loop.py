@@ -68,6 +68,7 @@ from workflow.run.records.run_directory import ALLOCATION_FILE, attempt_dir, sta
 from workflow.run.run_allocation import granted_nodes, to_event
 from workflow.run.spool_limit import LOOK_S, LOOK_SHARE, droppable, units_behind
 from workflow.run.state.events import (
+    REPORTED_S,
     Cleaned,
     Clock,
     Event,
@@ -97,7 +98,6 @@ from workflow.run.state.events import (
     Tick,
 )
 from workflow.run.state.lifecycle_events import RunFinished
-from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.state.reducer import apply
 from workflow.run.state.run_state import initial_state
 from workflow.run.steering_requests import KnownRequests, taken_from_file, to_asked

@@ -16,10 +16,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
-from workflow.home import set_home
 from workflow.interrupts import own_signals
 from workflow.launch.allocation import Allocation
 from workflow.messages import to_text
+from workflow.own_process import set_home
 from workflow.plan.plan_model import Plan
 from workflow.run.control.lease import Heartbeat
 from workflow.run.control.missing_verdict import record_failed_start, was_taken

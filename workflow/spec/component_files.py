@@ -15,7 +15,7 @@ from workflow.errors import Problem, SpecError, WfError
 from workflow.spec import shipped
 from workflow.spec.file_formats import format_problems
 from workflow.spec.models.component import Component, Parameter
-from workflow.spec.models.units import MOST_INTEGER, to_bytes, to_seconds
+from workflow.spec.models.units import MOST_INTEGER, to_bytes, to_duration
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
@@ -112,8 +112,8 @@ def parameters_model(component: Component) -> type[BaseModel]:
         if parameter.required:
             fields[f"p{number}"] = (annotation, Field(alias=name, description=about))
         else:
-            default, examples = _in_base_unit(parameter), [] if parameter.default is None else [parameter.default]
-            info = Field(default, alias=name, description=about, examples=examples or None)
+            examples = [] if parameter.default is None else [parameter.default]
+            info = Field(parameter.default, alias=name, description=about, examples=examples or None)
             # None is allowed only where it is the default: programs rely on the declared type.
             fields[f"p{number}"] = (annotation if examples else annotation | None, info)
     return create_model(component.component, __base__=_Parameters, **fields)
@@ -134,7 +134,8 @@ def _annotation(parameter: Parameter) -> Any:
         item = Annotated[float, Field(**limits)]
     elif kind == "duration":
         limits = {"ge": parameter.min or 0, "le": parameter.max}
-        item = Annotated[float, BeforeValidator(to_seconds), Field(**limits), _or_text("number", limits, "10 min")]
+        or_text = WithJsonSchema({"anyOf": [{"const": 0}, {"type": "string"}], "examples": ["10 min"]})
+        item = Annotated[float, BeforeValidator(to_duration), Field(**limits), or_text]
     elif kind == "size":
         limits = {"ge": parameter.min or 0, "le": MOST_INTEGER if parameter.max is None else parameter.max}
         item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
@@ -178,11 +179,6 @@ def _exactly(counts: list[int], values: list[Any]) -> list[Any]:
         *first, last = map(str, counts)
         raise ValueError(f"expected {', '.join(first)}{' or ' if first else ''}{last} values, got {len(values)}")
     return values
-
-
-def _in_base_unit(parameter: Parameter) -> Any:
-    convert = {"duration": to_seconds, "size": to_bytes}.get(parameter.type)
-    return convert(parameter.default) if convert and parameter.default is not None else parameter.default
 
 
 def _find(file: str, base: Path, folder: Path) -> Path | None:

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from workflow.errors import WfError
-from workflow.home import set_home
+from workflow.own_process import set_home
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists, is_file
 from workflow.spec.yaml_tree.node import Node

@@ -17,6 +17,33 @@ from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 
+
+class Written:
+    """A number that is shown as it was written: `1.10`, `0x1F`. It counts and is stored as that number."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _WrittenInt(Written, int):
+    pass
+
+
+class _WrittenFloat(Written, float):
+    pass
+
+
+def written(value: Any, text: str) -> Any:
+    """The value; a number that Python prints in another way than `text`, how it was written, keeps that."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or text in ("", str(value)):
+        return value
+    shown = _WrittenInt(value) if isinstance(value, int) else _WrittenFloat(value)
+    shown.text = text
+    return shown
+
+
 Point = dict[str, Node]
 Parameters = Mapping[str, object]
 """The keys of a trial that vary → its values."""
@@ -27,7 +54,7 @@ class Trial:
     """One parameter point of a campaign."""
 
     parameters: Mapping[str, Any]
-    """The keys that vary → this trial's values, as plain data."""
+    """The keys that vary → this trial's values, as plain data; numbers are shown as they were written."""
     settings: tuple[Setting, ...]
     """All that is laid over the pipeline and (`site.KEY`) over its site, the weakest first."""
     profiles: tuple[str, ...]
@@ -183,7 +210,7 @@ def _trial(point: Point, always: tuple[Setting, ...], profiles: Sequence[str], r
     varied = tuple(Setting(key, node) for key, node in point.items() if key != PROFILE)
     first = next(iter(point.values()), root.child("pipeline") or root)
     return Trial(
-        {key: plain(node) for key, node in point.items()},
+        {key: written(plain(node), node.text) for key, node in point.items()},
         (*always, *varied),
         (*profiles, *([] if chosen is None else [str(chosen)])),
         first.place,

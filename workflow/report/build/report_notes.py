@@ -13,21 +13,12 @@ from workflow.report.build.limiting_stage import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import RestartPart, RunPart, StagePart, StreamPart
 from workflow.run.state.events import (
-    FewerWriters,
-    GuardActed,
-    LoopPaused,
-    NodeRanks,
-    NodeSeen,
-    NodesUnwatched,
-    ProcessesLeft,
+    NodeSilent,
     RecordsLost,
-    SpoolGrows,
     StagesRestarted,
-    StrangeReader,
 )
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.state.run_state import RunState
-from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 from workflow.spec.suggest import listing
 
@@ -47,23 +38,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_other_transports(records),
         *_incomplete(records),
         *_summed(records),
-        *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
-        *(
-            event.text
-            for event in records.state.warnings
-            if isinstance(
-                event,
-                FewerWriters
-                | NodeRanks
-                | NodesUnwatched
-                | NodeSeen
-                | GuardActed
-                | LoopPaused
-                | ProcessesLeft
-                | SpoolGrows
-                | StrangeReader,
-            )
-        ),
+        *_warnings(records),
         *_placement(records),
         *_uncounted(streams),
         *_bytes_of_readers(streams),
@@ -72,6 +47,15 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_removed(records),
         *_unchecked(records.plan, streams),
         *_larger(streams),
+    ]
+
+
+def _warnings(records: Records) -> list[str]:
+    """What the supervisor has warned of, but for what other notes say: silences, and records of stages."""
+    return [
+        each.text
+        for each in records.state.warnings
+        if not isinstance(each, StageSilent | NodeSilent) and not (isinstance(each, RecordsLost) and each.stage)
     ]
 
 
@@ -138,7 +122,7 @@ def _silences(records: Records) -> list[str]:
         known = longest.get(warning.stage)
         if known is None or warning.t - warning.since > known.t - known.since:
             longest[warning.stage] = warning
-    return [f"at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
+    return [f"at {moment(each.t)}: {each.text}" for each in longest.values()]
 
 
 def _other_transports(records: Records) -> list[str]:

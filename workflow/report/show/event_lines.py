@@ -14,24 +14,16 @@ from workflow.run.state.events import (
     Cleaned,
     Event,
     Fault,
-    FewerWriters,
-    GuardActed,
     Interrupted,
-    LoopPaused,
     NodeLost,
-    NodeRanks,
-    NodeSeen,
-    NodeSilent,
-    NodesUnwatched,
     NoRankStarted,
-    ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
     Requested,
     RunStarted,
+    RunWarning,
     SchedulerSaid,
-    SpoolGrows,
     StageCpu,
     StageCut,
     StageExited,
@@ -44,7 +36,6 @@ from workflow.run.state.events import (
     SteeringRefused,
     StepsDropped,
     StopPlanned,
-    StrangeReader,
     StreamClosed,
     StreamHint,
     StreamOffered,
@@ -66,15 +57,12 @@ from workflow.run.state.lifecycle_events import (
     StageFailed,
     StageIgnored,
     StageOpen,
-    StageSilent,
     StageStopped,
     StageSucceeded,
     StageUnneeded,
     StopRequested,
 )
-from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
-from workflow.run.verdict.stall_detection import warning_text
 
 # They come all the time while a run goes on, and say how far it is, not that something has happened.
 SAMPLES = (StreamProgress, StageCpu)
@@ -176,31 +164,16 @@ def _of_run(event: Event) -> str:
             job = f"{event.source} job {event.job}: " if event.job else ""
             limit = "" if event.end_time is None else f" for {duration(event.end_time - event.t)}"
             return "; ".join([f"{job}it has {plural(event.hosts, 'host')}{limit}", *event.notes])
-        case NodeSeen() if event.silence_s >= REPORTED_S:
-            return _warning(event.text)
-        case NodeSeen():
-            return f"node {event.host} reports"
-        case NodeSilent():
-            return _warning(event.text) if event.silence_s >= REPORTED_S else event.text
         case NodeLost():
             return loss_text([event]) + (f"; it ran {event.last}" if event.last else "")
         case NodeReplaced():
             return move_text(event)
         case NoRankStarted():
             return f"{event.stage}: {event.launcher} has started no rank"
-        case (
-            FewerWriters()
-            | NodesUnwatched()
-            | NodeRanks()
-            | GuardActed()
-            | LoopPaused()
-            | ProcessesLeft()
-            | SpoolGrows()
-            | StrangeReader()
-        ):
-            return _warning(event.text)
         case RecordsLost():
             return _warning(_of(event.stage, event.text))
+        case RunWarning():
+            return _warning(event.text) if event.warns else event.text
         case SchedulerSaid():
             return f"job {event.job}: {quoted(event)}"
         case StopPlanned():
@@ -252,8 +225,6 @@ def _of_stage(event: Event, plan: Plan) -> str:
         case SteeringRefused():
             values = values_text(event.values, units_of(plan, event.stage))
             return f"{event.stage}: refuses {values}, asked for by {event.by}: {event.reason}"
-        case StageSilent():
-            return _warning(warning_text(event))
         case StageExited():
             code = "an unknown exit code" if event.code is None else f"exit code {event.code}"
             how = f"ended with {code}" if event.signal is None else signal_text(event.signal)

@@ -19,6 +19,7 @@ from workflow.report.show.event_lines import (
     OPEN_TEXT,
     STOPPING_TEXT,
     attempt_text,
+    event_text,
     line_at,
     move_text,
     proof_lines,
@@ -40,7 +41,7 @@ from workflow.report.show.text_table import Heading, Table, narrowed
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput
 from workflow.run.stop_sequence import unended
-from workflow.run.verdict.stall_detection import present_warnings, warning_text
+from workflow.run.verdict.stall_detection import present_warnings
 
 if TYPE_CHECKING:
     from workflow.report.show.terminal import Console, Live
@@ -233,7 +234,7 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
         if stage.is_over and not (old and old.is_over) and not never_began:
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()
-    lines += [(each.t, str(to_message("warning", warning_text(each)))) for each in now.warnings if each not in said]
+    lines += [(each.t, event_text(each, now.plan)) for each in now.warnings if each not in said]
     if now.stopping is not None and (before is None or before.stopping is None):
         lines.append((now.stopping, STOPPING_TEXT))
     return sorted(lines, key=lambda line: line[0])

@@ -11,8 +11,7 @@ from workflow.launch.host_lists import short_host
 from workflow.run.guard.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.guard.rank_processes import RankProcess
 from workflow.run.processes.kernel_oom_kills import MemoryFacts
-from workflow.run.state.events import Event, GuardActed, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
-from workflow.run.state.node_loss import REPORTED_S
+from workflow.run.state.events import REPORTED_S, Event, GuardActed, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
 SILENT_S = 2.5 * LINE_S

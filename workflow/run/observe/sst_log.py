@@ -100,8 +100,7 @@ class SstLog:
     _written: dict[str, int] = field(default_factory=dict)  # path → steps written
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)  # path → steps begun by its readers, the last one
     _failed: set[str] = field(default_factory=set)  # paths
-    _ending: str = ""  # path of the summary that is being printed
-    _consumed: int = 0
+    _ending: dict[str, int] = field(default_factory=dict)  # path whose summary is being printed → steps read
     _is_detailed: bool = False  # whether the log is at level 3 or above: its lines have prefixes
     # Logged before the name of their streams, each with why it is not the preferred one.
     _planes: list[tuple[str, str]] = field(default_factory=list)
@@ -161,15 +160,24 @@ class SstLog:
                 self._failed.add(name)
                 return Fact("failed", "read", name)
             case "summary":
-                self._ending = str(value)
+                self._ending[str(value)] = 0
             case "created":
-                return Fact("closed", "write", self._ending, int(value or 0))
+                name = self._ending_name(match)
+                self._ending.pop(name, None)
+                return Fact("closed", "write", name, int(value or 0))
             case "consumed":
-                self._consumed = int(value or 0)
+                self._ending[self._ending_name(match)] = int(value or 0)
             case "received":
-                complete = not self._failed & {self._ending, ""}
-                return Fact("closed", "read", self._ending, self._consumed, int(value or 0), complete)
+                name = self._ending_name(match)
+                complete = not self._failed & {name, ""}
+                return Fact("closed", "read", name, self._ending.pop(name, 0), int(value or 0), complete)
         return None
+
+    def _ending_name(self, match: re.Match[str]) -> str:
+        """The stream that a line of a summary is about; "" where that is not known: ranks and threads end together."""
+        if match["begins"] is not None and match["address"] in self._names:
+            return self._names[match["address"]]
+        return next(iter(self._ending)) if len(self._ending) == 1 else ""
 
     def _note(self, match: re.Match[str], name: str) -> None:
         if match["begins"] is not None:

@@ -28,6 +28,7 @@ from workflow.run.state.events import (
     Event,
     RecordsLost,
     RunStarted,
+    RunWarning,
     StreamClosed,
     StreamProgress,
 )
@@ -51,7 +52,9 @@ def _name(kind: type[Event]) -> str:
 
 
 # Of all kinds: both modules that define some are imported here.
-NAMES: dict[type[Event], str] = {kind: _name(kind) for kind in Event.__subclasses__()}
+NAMES: dict[type[Event], str] = {
+    kind: _name(kind) for kind in (*Event.__subclasses__(), *RunWarning.__subclasses__()) if kind is not RunWarning
+}
 KINDS: dict[str, type[Event]] = {name: kind for kind, name in NAMES.items()}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
-from workflow.home import set_home
+from workflow.own_process import set_home
 from workflow.replace_file import replace_file
 from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import PART_FILE, PartRecord, read_part

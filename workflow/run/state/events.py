@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import EndCause
@@ -16,6 +16,8 @@ from workflow.launch.rank_ends import EndCause
 Trouble = Literal["failed", "timeout", "misplaced", "copies", "other"]
 Fault = Literal["misdirected", "unreachable"]
 
+# A node that has given no sign of life for so long is reported.
+REPORTED_S = 10.0
 # Of `events.jsonl`, stated by its first event.
 EVENTS_VERSION = 3
 
@@ -26,6 +28,25 @@ class Event:
 
     stored: ClassVar[bool] = True
     t: float
+
+
+@dataclass(frozen=True)
+class RunWarning(Event):
+    """Base of the events that only warn: they are shown, kept in the state, and are notes of the report.
+
+    A new one needs nothing but its `text`.
+    """
+
+    if TYPE_CHECKING:  # a field or a property of each
+
+        @property
+        def text(self) -> str:
+            """For users."""
+
+    @property
+    def warns(self) -> bool:
+        """Whether it is more than a record."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -127,7 +148,7 @@ class StepsDropped(Event):
 
 
 @dataclass(frozen=True)
-class SpoolGrows(Event):
+class SpoolGrows(RunWarning):
     """A warning: a spool that was to keep the newest steps of a stream only keeps all. `why`: of the file system."""
 
     stream: str
@@ -337,7 +358,7 @@ class StageKilled(Event):
 
 
 @dataclass(frozen=True)
-class NodeSeen(Event):
+class NodeSeen(RunWarning):
     """The guard on a node of the allocation has said its first word, or the first after a silence of `silence_s`
     seconds. `node` is the plan's index.
     """
@@ -347,19 +368,31 @@ class NodeSeen(Event):
     silence_s: float = 0.0
 
     @property
+    def warns(self) -> bool:
+        """Whether the silence was reported."""
+        return self.silence_s >= REPORTED_S
+
+    @property
     def text(self) -> str:
-        """For users, after a silence."""
+        """For users."""
+        if not self.warns:
+            return f"node {self.host} reports"
         return f"node {self.host} gave no sign of life for {self.silence_s:.0f} s; nothing was ended because of that"
 
 
 @dataclass(frozen=True)
-class NodeSilent(Event):
+class NodeSilent(RunWarning):
     """The guard on a node has missed a word, and has said nothing for `silence_s` seconds: the node may be lost. A
     second one reports a silence that lasts."""
 
     node: int
     host: str
     silence_s: float = 0.0
+
+    @property
+    def warns(self) -> bool:
+        """Whether it lasts."""
+        return self.silence_s >= REPORTED_S
 
     @property
     def text(self) -> str:
@@ -388,7 +421,7 @@ class NodeLost(Event):
 
 
 @dataclass(frozen=True)
-class NodesUnwatched(Event):
+class NodesUnwatched(RunWarning):
     """A warning: guards of nodes could not be started, have ended, or see no heartbeat in the run directory; the run
     goes on."""
 
@@ -404,7 +437,7 @@ class NoRankStarted(Event):
 
 
 @dataclass(frozen=True)
-class FewerWriters(Event):
+class FewerWriters(RunWarning):
     """A warning: a file has fewer writers than its stage has ranks."""
 
     stream: str
@@ -422,7 +455,7 @@ class FewerWriters(Event):
 
 
 @dataclass(frozen=True)
-class ProcessesLeft(Event):
+class ProcessesLeft(RunWarning):
     """A warning: a stage has ended with exit code 0, and processes that it has started have not. `programs`: a name for
     each; `killed`: they were ended with the run."""
 
@@ -446,7 +479,7 @@ class ProcessesLeft(Event):
 
 
 @dataclass(frozen=True)
-class GuardActed(Event):
+class GuardActed(RunWarning):
     """The guard on a node has ended all processes of the run there. `why`: what it had missed."""
 
     host: str
@@ -459,7 +492,7 @@ class GuardActed(Event):
 
 
 @dataclass(frozen=True)
-class LoopPaused(Event):
+class LoopPaused(RunWarning):
     """The supervisor has seen nothing for the last `seconds`: no limit of a stage counts them.
 
     `stopped_s`: so long of that its process was stopped; else one pass took so long, for an unknown reason.
@@ -480,7 +513,7 @@ class LoopPaused(Event):
 
 
 @dataclass(frozen=True)
-class StrangeReader(Event):
+class StrangeReader(RunWarning):
     """A warning: what is not of this run is connected to the writer of a stream, and may hold its steps. `who`: an
     address, or a process."""
 
@@ -495,7 +528,7 @@ class StrangeReader(Event):
 
 
 @dataclass(frozen=True)
-class NodeRanks(Event):
+class NodeRanks(RunWarning):
     """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
     id, processors that it may use]; `text` is for users.
     """
@@ -586,7 +619,7 @@ class Tick(Event):
 
 
 @dataclass(frozen=True)
-class RecordsLost(Event):
+class RecordsLost(RunWarning):
     """Records of a stage could not be written, or of the supervisor where `stage` is empty; the run goes on."""
 
     stage: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from workflow.formatting import duration
 from workflow.launch.rank_ends import EndCause
-from workflow.run.state.events import Event
+from workflow.run.state.events import Event, RunWarning
 
 Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.
@@ -99,7 +100,7 @@ class DeadlockFound(Event):
 
 
 @dataclass(frozen=True)
-class StageSilent(Event):
+class StageSilent(RunWarning):
     """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait.
 
     `left`: the stage has closed its streams and does not end; it has used no CPU time since then.
@@ -109,6 +110,12 @@ class StageSilent(Event):
     since: float
     diagnosis: str
     left: bool = False
+
+    @property
+    def text(self) -> str:
+        """`no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
+        what = "sign of work" if self.left else "step"
+        return f"no {what} for {duration(self.t - self.since)}: {self.diagnosis}"
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan
 
-REPORTED_S = 10.0
-"""A node that has given no sign of life for so many seconds is reported, and is lost where something else says so, too:
-what waited for it has failed, or the scheduler says that it is down."""
-# Without that: switches that restart, and links that come back, are silent for up to a minute and lose nothing. The
-# more nodes, the more often that happens.
+# A node that is silent for `events.REPORTED_S` is lost where something else says so, too: what waited for it has
+# failed, or the scheduler says that it is down. Without that: switches that restart, and links that come back, are
+# silent for up to a minute and lose nothing. The more nodes, the more often that happens.
 _LIMIT_S, _LONGEST_S = 60.0, 300.0
 _FEW_NODES, _NODES_A_SECOND = 64, 16
 

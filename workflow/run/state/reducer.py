@@ -14,23 +14,19 @@ from workflow.run.state.events import (
     AllocationReceived,
     Cleaned,
     Event,
-    FewerWriters,
-    GuardActed,
     Interrupted,
     LoopPaused,
     NodeLost,
-    NodeRanks,
     NodeSeen,
     NodeSilent,
-    NodesUnwatched,
     ProcessesLeft,
     ProofTaken,
     RanksEnded,
     RecordsLost,
     Requested,
     RunStarted,
+    RunWarning,
     SchedulerSaid,
-    SpoolGrows,
     StageCut,
     StageExited,
     StageKilled,
@@ -41,7 +37,6 @@ from workflow.run.state.events import (
     StageWorked,
     StepsDropped,
     StopPlanned,
-    StrangeReader,
     StreamClosed,
     StreamHint,
     StreamOffered,
@@ -68,7 +63,6 @@ from workflow.run.state.lifecycle_events import (
     StageUnneeded,
     StopRequested,
 )
-from workflow.run.state.node_loss import REPORTED_S
 from workflow.run.state.run_state import (
     KEPT_WARNINGS,
     KEPT_WORDS,
@@ -76,7 +70,6 @@ from workflow.run.state.run_state import (
     EndKey,
     EndState,
     RunState,
-    RunWarning,
     StageState,
 )
 
@@ -138,9 +131,6 @@ class _Draft:
         """The ends as they are by now."""
         return self._before.ends if self._ends is None else self._ends
 
-    def _warn(self, event: RunWarning) -> None:
-        self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-
     def take(self, event: Event) -> None:
         """One event more; after the verdict only what became of the records of the run."""
         if self._finished and not isinstance(event, RecordsLost):
@@ -170,12 +160,8 @@ class _Draft:
                     self._changes |= {"interrupted": f"`{typed}` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = {**self.get("silent"), node: event}
-                if event.silence_s >= REPORTED_S:
-                    self._warn(event)
             case NodeSeen(node=node, host=host):
                 self._changes["silent"] = _left(self.get("silent"), node)
-                if event.silence_s >= REPORTED_S:
-                    self._warn(event)
                 taken = {*(each.node for each in self.get("lost")), *(each.by for each in self.get("moves"))}
                 if node not in taken and not self._before.plan.uses_node(node):
                     self._changes["spares"] = {**self.get("spares"), node: host}
@@ -187,7 +173,6 @@ class _Draft:
                 self._changes["moves"] = (*self.get("moves"), event)
             case LoopPaused(seconds=seconds):
                 self._changes["pauses"] = (*self.get("pauses"), (t - seconds, t))[-KEPT_WARNINGS:]
-                self._warn(event)
             case SchedulerSaid():
                 self._changes["scheduler"] = event
             case StopPlanned(at=at, end=end):
@@ -219,6 +204,8 @@ class _Draft:
             case _:
                 self._take_of_stage(event)
                 self._take_of_stream(event)
+        if isinstance(event, RunWarning) and event.warns:
+            self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
 
     def _take_of_stage(self, event: Event) -> None:
         t = event.t
@@ -255,15 +242,11 @@ class _Draft:
                     self._changes["steered"] = {**self.get("steered"), stage: values}
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
-                self._warn(event)
-            case FewerWriters() | GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
-                self._warn(event)
-            case ProcessesLeft(stage=stage):
+            case ProcessesLeft(stage=stage):  # what has become of them says all
                 before = self.get("warnings")
-                others = tuple(each for each in before if not isinstance(each, ProcessesLeft) or each.stage != stage)
-                self._changes["warnings"] = (*others, event)[-KEPT_WARNINGS:]
+                others = (each for each in before if not isinstance(each, ProcessesLeft) or each.stage != stage)
+                self._changes["warnings"] = tuple(others)
             case RecordsLost():
-                self._warn(event)
                 self._believe_exit_code(event.stage)
             case StageSucceeded(stage=stage):
                 self.change_stage(stage, status="succeeded")

@@ -12,42 +12,19 @@ from workflow.plan.plan_model import Plan
 from workflow.plan.visible_steps import visibility
 from workflow.run.state.events import (
     AllocationReceived,
-    FewerWriters,
-    GuardActed,
-    LoopPaused,
     NodeLost,
-    NodeRanks,
-    NodeSeen,
     NodeSilent,
-    NodesUnwatched,
-    ProcessesLeft,
     ProofTaken,
     RanksEnded,
-    RecordsLost,
+    RunWarning,
     SchedulerSaid,
-    SpoolGrows,
     StageKilled,
     StagesRestarted,
-    StrangeReader,
     TransportFault,
     Trouble,
 )
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
-RunWarning = (
-    StageSilent
-    | RecordsLost
-    | FewerWriters
-    | NodeRanks
-    | NodesUnwatched
-    | ProcessesLeft
-    | SpoolGrows
-    | StrangeReader
-    | NodeSeen
-    | NodeSilent
-    | GuardActed
-    | LoopPaused
-)
 Status = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
 ]  # fmt: skip

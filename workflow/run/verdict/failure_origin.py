@@ -10,7 +10,7 @@ import math
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.run.state.node_loss import REPORTED_S
+from workflow.run.state.events import REPORTED_S
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
 from workflow.run.verdict.failed_stages import failing_since, tolerated_failures

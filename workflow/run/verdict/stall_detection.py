@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.state.events import ProcessesLeft, StrangeReader
-from workflow.run.state.lifecycle_events import StageSilent
-from workflow.run.state.node_loss import REPORTED_S, node_limit
-from workflow.run.state.run_state import EndState, RunState, RunWarning
+from workflow.run.state.events import REPORTED_S, ProcessesLeft, RunWarning, StrangeReader
+from workflow.run.state.node_loss import node_limit
+from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.failed_stages import failure_warnings
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
@@ -81,14 +80,6 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
             yield stall
 
 
-def warning_text(warning: RunWarning) -> str:
-    """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
-    if isinstance(warning, StageSilent):
-        what = "sign of work" if warning.left else "step"
-        return f"no {what} for {duration(warning.t - warning.since)}: {warning.diagnosis}"
-    return warning.text
-
-
 def present_warnings(state: RunState) -> list[str]:
     """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, of steps
     that are skipped, and of taps that have failed."""
@@ -97,8 +88,7 @@ def present_warnings(state: RunState) -> list[str]:
     ]
     found += [each for each in state.warnings if isinstance(each, ProcessesLeft) and state.finished is None]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
-    texts = [warning_text(warning) for warning in found]
-    return [*silent_nodes(state), *texts, *skip_warnings(state), *failure_warnings(state)]
+    return [*silent_nodes(state), *(each.text for each in found), *skip_warnings(state), *failure_warnings(state)]
 
 
 def silent_nodes(state: RunState) -> list[str]:

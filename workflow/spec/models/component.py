@@ -17,9 +17,10 @@ STEERABLE = ("int", "float", "bool", "string", "choice")
 class Parameter(Spec):
     """One parameter of a component.
 
-    `type` is `int`, `float`, `string`, `bool`, `duration`, `size`, `condition` (`> 0.9`), `choice`, `file` (read;
-    relative to the pipeline file; must exist), `output` (written; relative to the run directory), or a list of
-    `int`, `float`, `string` or `choice`: `int[3]` (exactly three), `int[1|3]` (one or three), `float[]` (any number).
+    `type` is `int`, `float`, `string`, `bool`, `duration` (`10 min`), `size` (`2 GiB`), `condition` (`> 0.9`),
+    `choice`, `file` (read; relative to the pipeline file; must exist), `output` (written; relative to the run
+    directory), or a list of `int`, `float`, `string` or `choice`: `int[3]` (exactly three), `int[1|3]` (one or three),
+    `float[]` (any number).
     """
 
     type: str

@@ -1,6 +1,5 @@
 """Durations and sizes with units, `10 min`, `2 GiB`, and shares, `5 %`. Plain numbers are bytes and shares; a duration
-in a file has a unit, because schedulers count plain numbers in minutes or seconds; only in a parameter of a component
-a plain number is seconds.
+in a file has a unit, because schedulers count plain numbers in minutes or seconds.
 
 Also the names of stages and streams, and what all models have in common."""
 
@@ -28,7 +27,8 @@ def to_seconds(value: Any) -> Any:
 WRITTEN = "written"
 
 
-def _to_duration(value: Any, info: ValidationInfo) -> Any:
+def to_duration(value: Any, info: ValidationInfo) -> Any:
+    """As `to_seconds`; a number that a user has written without a unit is refused, unless it is 0."""
     if info.context == WRITTEN and isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return to_seconds(f"{value:g}")
     return to_seconds(value)
@@ -131,7 +131,7 @@ NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 Duration = Annotated[
     float,
-    BeforeValidator(_to_duration),
+    BeforeValidator(to_duration),
     Field(gt=0, allow_inf_nan=False),
     WithJsonSchema({"type": "string", "examples": ["30 s"]}),
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.stage_file import StreamEnd
-from workflow.home import set_home
+from workflow.own_process import set_home
 from workflow.stage.ranks import communicator, own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
 

@@ -68,6 +68,7 @@ class Writer:
         self._blocks_from = None if self._is_file else _first_blocking_step(end)
         self._rank = rank()
         self._bytes, self._io_s, self._device_s = 0, 0.0, 0.0
+        self._local_bytes = 0  # of this rank's blocks of arrays without a global shape
         self._stagings: list[Staging] = []  # one for each device that something was written from
         self._same = SameValues()
         self._operators: Operators | None = None
@@ -173,7 +174,7 @@ class Writer:
             )
         if mine:
             self._written[name] = Info(mine[0].type, (), local=True)
-            self._bytes += sum(block.values.nbytes for block in mine)
+            self._local_bytes += sum(block.values.nbytes for block in mine)
         else:
             self._without_blocks.add(name)
         try:
@@ -247,7 +248,7 @@ class Writer:
         if not self.is_suppressing:
             self._engine.begin()
         self._io_s = self._metrics.leave() - begin
-        self._inside, self._bytes, self._device_s = True, 0, 0.0
+        self._inside, self._bytes, self._local_bytes, self._device_s = True, 0, 0, 0.0
         self._written.clear()
         self._without_blocks.clear()
 
@@ -384,7 +385,7 @@ class Writer:
 
     def _check_same(self) -> None:
         try:
-            self._same.check()
+            self._bytes += self._same.check(self._local_bytes)
         except StageError as error:
             self._broken = True
             raise self._record(StageError(f"stream {self.name}: {error}")) from None
@@ -448,7 +449,7 @@ _NOTHING = np.iinfo(np.int64).min
 
 
 class SameValues:
-    """Compares those arrays of a step by their checksums, once a step: one reduction of 16 bytes.
+    """Compares those arrays of a step by their checksums, once a step: one reduction of 24 bytes.
 
     In each step, because arrays that are the same at first (zeros) may differ later. Another rank than 0 that
     has written none is not compared: a program may write them on rank 0 alone.
@@ -464,25 +465,28 @@ class SameValues:
             kind = f"{name} {values.dtype.str} {values.shape}".encode()
             self._checksums[name] = zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, zlib.crc32(kind))
 
-    def check(self) -> None:
-        """Raises StageError on all ranks when an array differs between them. Collective, at the end of a step."""
+    def check(self, local_bytes: int) -> int:
+        """The sum over all ranks of the bytes that each has written in local blocks, which no other rank knows.
+
+        Raises StageError on all ranks when an array differs between them. Collective, at the end of a step.
+        """
         if self._comm is None:
-            return
+            return local_bytes
         from mpi4py import MPI
 
         checksums, self._checksums = self._checksums, {}
         # Positive, so that its negative exists; the maximum of both is equal only where all are.
         mine = zlib.crc32(repr(checksums).encode())
-        bounds = np.array([mine, -mine] if checksums or self._comm.Get_rank() == 0 else [_NOTHING] * 2, np.int64)
+        is_compared = checksums or self._comm.Get_rank() == 0
+        bounds = np.array([*([mine, -mine] if is_compared else [_NOTHING] * 2), local_bytes], np.int64)
         self._comm.Allreduce(MPI.IN_PLACE, bounds, op=MPI.MAX)
-        if bounds[0] == -bounds[1]:
-            return
-        if different := _different(self._comm.allgather(checksums)):
+        if bounds[0] != -bounds[1] and (different := _different(self._comm.allgather(checksums))):
             raise StageError(
                 f"the ranks have different values of {', '.join(map(repr, different))}, written without a shape: only "
                 "rank 0's would be stored. Give `shape`, that of the whole array, and `start`, where this rank's part "
                 "begins; or write the same array on all ranks, or on rank 0 alone"
             )
+        return int(self._comm.allreduce(local_bytes)) if bounds[2] else 0
 
 
 def _different(ranks: list[dict[str, int]]) -> list[str]:
