@@ -11,6 +11,10 @@ from workflow.redaction import shown_line
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, shortened
 
+_NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
+# What users may have written when it was there, and what to use instead.
+REMOVED = {f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")}
+
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
     """What is wrong with a word that is no verb, e.g. ``no command `plna`; did you mean `plan`?``."""
@@ -50,8 +54,11 @@ def _too_early(error: click.ClickException, typed: click.Command, path: str) -> 
 
 
 def _otherwise(error: click.ClickException, verb: click.Command, path: str, words: list[str]) -> str:
-    """The command where an option was meant as an argument, or a run as an option; empty for other mistakes."""
+    """What replaces an option that was removed, or the command where an option was meant as an argument, or a run as an
+    option; empty for other mistakes."""
     given = words[len(path.split()) - 1 :]
+    if isinstance(error, click.NoSuchOption) and (instead := REMOVED.get(f"{path} {error.option_name}")):
+        return instead
     if isinstance(error, click.NoSuchOption) and (argument := _argument(error, verb)) is not None:
         rest = [word.removeprefix(f"{error.option_name}=") for word in given if word != error.option_name]
         return f"{_name(argument)} is an argument, not an option: `{path} {shown_line(shlex.join(rest))}`"
