@@ -86,7 +86,8 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             "`wf logs token=<removed>`",
         ),
         ("logs -n three", "wf logs: `--lines`: `three` is not a valid integer range", "usage: wf logs"),
-        ("completion sh", "wf completion: SHELL: `sh` is not one of `bash`, `zsh`, `fish`", "{bash|zsh|fish}"),
+        ("completion bash", "no command `completion`", '`eval "$(_WF_COMPLETE=bash_source wf)"`'),
+        ("replay r --pace x", "wf replay: `--pace`: `x` is not one of `max`, `recorded`", "usage: wf replay"),
         ("plan p.yaml --blocks 4", "wf plan: --blocks has no effect without --strategies", "`wf plan --help`"),
     ],
 )

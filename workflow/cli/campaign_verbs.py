@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workflow.cli.archive_verbs import archive_of_campaign
-from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, say_wait, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError, WfError
@@ -77,7 +76,7 @@ def overlay_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--as-written", is_flag=True, help="Run the file as written, without the options of the last run"),
         click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the pipeline"),
         click.option(
-            "--site", metavar="NAME", shell_complete=complete_site,
+            "--site", metavar="NAME",
             help="Run on this machine: a name from configs/sites, or the path of a file",
         ),
         set_option,
@@ -201,9 +200,7 @@ def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: b
 
 def campaign_argument(function: F) -> F:
     """A campaign that has been started."""
-    return click.argument(
-        "name", metavar="CAMPAIGN", type=click.Path(path_type=Path), shell_complete=complete_campaign
-    )(function)
+    return click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))(function)
 
 
 @campaign.command()
@@ -394,7 +391,6 @@ def compare(
 @click.option(
     "--site",
     metavar="NAME",
-    shell_complete=complete_site,
     help="Run on this machine: a name from configs/sites, or the path of a file",
 )
 @click.option(

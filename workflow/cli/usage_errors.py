@@ -13,12 +13,15 @@ from workflow.spec.suggest import did_you_mean, shortened
 
 _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
 # What users may have written when it was there, and what to use instead.
-REMOVED = {f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")}
+REMOVED = {
+    "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
+    **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
+}
 
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
     """What is wrong with a word that is no verb, e.g. ``no command `plna`; did you mean `plan`?``."""
-    near = did_you_mean(word, verbs)
+    near = "" if f"wf {word}" in REMOVED else did_you_mean(word, verbs)
     return f"no command `{shortened(word)}`" + (f"; {near}" if near else "")
 
 
@@ -32,7 +35,10 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command if context is not None else typed
     path = "wf" if verb is group else context.command_path if context is not None else typed_path
-    help_ = _too_early(error, typed, typed_path) if verb is group else _otherwise(error, verb, path, words)
+    word = error.option_name if isinstance(error, click.NoSuchOption) else next(iter(words), "")
+    help_ = REMOVED.get(f"{path} {word}", "") or (
+        _too_early(error, typed, typed_path) if verb is group else _otherwise(error, verb, path, words)
+    )
     return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
 
 
@@ -54,11 +60,8 @@ def _too_early(error: click.ClickException, typed: click.Command, path: str) -> 
 
 
 def _otherwise(error: click.ClickException, verb: click.Command, path: str, words: list[str]) -> str:
-    """What replaces an option that was removed, or the command where an option was meant as an argument, or a run as an
-    option; empty for other mistakes."""
+    """The command where an option was meant as an argument, or a run as an option; empty for other mistakes."""
     given = words[len(path.split()) - 1 :]
-    if isinstance(error, click.NoSuchOption) and (instead := REMOVED.get(f"{path} {error.option_name}")):
-        return instead
     if isinstance(error, click.NoSuchOption) and (argument := _argument(error, verb)) is not None:
         rest = [word.removeprefix(f"{error.option_name}=") for word in given if word != error.option_name]
         return f"{_name(argument)} is an argument, not an option: `{path} {shown_line(shlex.join(rest))}`"
