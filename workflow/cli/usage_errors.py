@@ -15,6 +15,7 @@ _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate`
 # What users may have written when it was there, and what to use instead.
 REMOVED = {
     "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
+    "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
     "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
     **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
 }
