@@ -179,16 +179,19 @@ def test_a_run_directly_below_the_root_can_be_listed() -> None:
 
 
 def test_a_run_in_which_somebody_works_since_it_was_listed_stays() -> None:
-    runs = {name: make_run(name, 1) for name in ("alive", "inside", "same", "gone")}
+    runs = {name: make_run(name, 1) for name in ("alive", "inside", "other", "same", "gone")}
     listed = find_runs(list(runs.values()))
     assert not any(run.stays for run in listed)
     (runs["alive"] / LEASE_FILE).write_text(json.dumps(asdict(Lease("n1", 1, 0))))
     make_run("second", 3, folder=runs["inside"] / "runs")
     shutil.rmtree(runs["gone"])
+    shutil.rmtree(runs["other"])
+    make_run("other", 1, "failed")
     failed = {path.name: reason for path, reason in remove(listed, []).items()}
-    assert set(failed) == {"alive", "inside", "gone"}
+    assert set(failed) == {"alive", "inside", "other", "gone"}
+    assert failed["other"] == "it has changed since it was listed"
     assert failed["alive"] == "its supervisor may still write the report"
-    assert names() == {"alive", "inside"}
+    assert names() == {"alive", "inside", "other"}
 
 
 def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,8 @@ def clean(
     """List runs that have ended, ask, and remove them.
 
     The list shows the size of each on disk. RUN is the whole name of a run below runs/, a path, or `latest` (default:
-    all runs below runs/ except the newest five). Only runs that were listed are removed.
-    Runs without a verdict, runs in use, and the repetitions of campaigns are never removed. Exits with 1
-    when a run could not be removed.
+    all runs below runs/ except the newest five). Only runs that were listed are removed. Runs without a verdict, runs
+    in use, and the repetitions of campaigns are never removed. Exits with 1 when a run could not be removed.
     """
     from workflow.report.show.printing import show_errors
     from workflow.run.records.find_runs import known_runs
@@ -256,16 +255,17 @@ def _remove_run(run: FoundRun) -> str:
     from workflow.formats.node_folder import folders_here
 
     (now,) = find_runs([run.directory])
-    if now.stays:
-        return now.stays
-    for folder in folders_here(run.directory):  # of a run that was killed together with its guard
-        shutil.rmtree(folder, ignore_errors=True)
+    if now.stays or now.line != run.line:
+        return now.stays or "it has changed since it was listed"
+    on_node = folders_here(run.directory)  # of a run that was killed together with its guard
     name = os.fsencode(run.directory.name)[:200].decode(errors="ignore")  # file systems allow 255 bytes
     away = run.directory.with_name(f"{REMOVED}{secrets.token_hex(4)}-{name}")
     try:
         run.directory.rename(away)
     except OSError as error:
         return f"it cannot be renamed: {error.strerror}"
+    for folder in on_node:
+        shutil.rmtree(folder, ignore_errors=True)
     return _remove_folder(away)
 
 
