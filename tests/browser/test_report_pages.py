@@ -11,23 +11,19 @@ from playwright.sync_api import Browser
 
 from tests.support.accessibility import grave_violations
 from tests.support.browser import PageOpener
-from tests.support.measured_campaign import history_of, schedule_of, spec_of
 from tests.support.sample_run import make_events, make_plan, simulate, write_run
-from workflow.campaign.changes.changes_page import make_changes_page
-from workflow.campaign.changes.make_changes import version_changes
 from workflow.campaign.results.campaign_page import make_page
-from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.report.report_files import write_report
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["run", "failed", "campaign", "gate"]
+PAGES = ["run", "failed", "campaign"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page for each of PAGES: of a recorded run with pictures, of one that failed, of a study, of a gate."""
+    """A page for each of PAGES: of a recorded run with pictures, of one that failed, of a study."""
     folder = tmp_path_factory.mktemp("pages")
     run = folder / "of-run"
     shutil.copytree(ROOT / "tests/recorded-reports/gray-scott", run)
@@ -45,11 +41,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = json.loads((ROOT / "examples/campaigns/coupled-pipeline/results.json").read_text())
     results = CampaignResults.model_validate(study)
     (folder / "campaign.html").write_text(make_page(results, make_pictures(results)))
-    # A version is called by its settings, in which no browser breaks a line by itself.
-    names = ("old", "set.stages.make.with.compute_time=20ms")
-    measured = make_results(spec_of(), schedule_of(), history_of())
-    compared = version_changes(measured, names, [], [("old", {"s": 1})], [])
-    (folder / "gate.html").write_text(make_changes_page(compared, None))
     return folder
 
 

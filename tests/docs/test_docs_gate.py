@@ -197,7 +197,7 @@ def test_the_gate_passes_for_the_same_program_and_fails_for_a_slower_one(
         root = ElementTree.parse(tmp_path / name / "measured/gate.xml").getroot()
         assert (root.get("tests"), root.get("failures")) == ("1", failures)
         kept = artifact(host, tmp_path / name, tmp_path / f"kept-{name}")
-        assert {"gate.html", "gate.xml", "report.json"} <= {path.name for path in kept.rglob("*")}
+        assert {"gate.xml", "report.json"} <= {path.name for path in kept.rglob("*")}
 
 
 def test_the_command_for_two_versions_measures_a_change_beside_the_main_branch(tmp_path: Path) -> None:
@@ -229,4 +229,4 @@ def test_the_command_for_two_versions_measures_a_change_beside_the_main_branch(t
     (change / "program.sh").write_text(PROGRAM.format(time_s=SLOW_S))
     code, said = shell(lines[1], change)
     assert code == 4 and "gate failed: 1 of 1 case" in said, said
-    assert {"gate.xml", "gate.html"} <= {path.name for path in change.iterdir()}
+    assert (change / "gate.xml").exists()

@@ -23,10 +23,10 @@ from tests.support.waiting import wait_until
 from workflow import stage
 from workflow.api.attachments import attach
 from workflow.api.runs import read_report
+from workflow.cli.clean_verb import find_runs
 from workflow.errors import RunError
 from workflow.formats import event_names
 from workflow.formats.bp_holes import drop_data
-from workflow.report.read.removable_runs import find_runs
 from workflow.run.records.attached_runs import attached_runs
 from workflow.run.records.events_file import KINDS
 from workflow.run.records.find_runs import listed_runs
@@ -370,8 +370,8 @@ def test_clean_removes_what_was_attached_with_the_run(live: LiveRun) -> None:
     wait_until(opened(live, "null"), "it is attached", 60)
     live.end()
     process.communicate(timeout=TIMEOUT_S)
-    (found,) = find_runs([live.folder], "campaign.json")
-    assert not found.must_stay
+    (found,) = find_runs([live.folder])
+    assert not found.stays
 
 
 def test_a_run_that_has_ended_and_one_that_keeps_nothing(tmp_path: Path) -> None:

@@ -257,8 +257,9 @@ def test_a_current_directory_that_was_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(shell: str, tmp_path: Path) -> None:
-    assert "_WF_COMPLETE" in wf("completion", shell, cwd=tmp_path).stdout
+def test_completion_script(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_WF_COMPLETE", f"{shell}_source")
+    assert f"_WF_COMPLETE={shell}_complete" in wf(cwd=tmp_path).stdout
 
 
 def test_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import pytest
 from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges, FactChange
-from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
 from workflow.campaign.changes.compared_campaign import ComparedCampaign
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.changes.make_changes import make_changes, version_changes
@@ -119,28 +118,27 @@ def test_a_gate_names_the_test_that_was_made(capsys: pytest.CaptureFixture[str])
     changes = changes_of_versions(spec)
     (change,) = changes.changes
     assert (change.test, change.decision, change.p) == ("pairs", "slower", 2 / 2**8)
-    for text in (printed(changes, capsys), make_changes_page(changes, None)):
-        assert "median of the ratios within blocks; p of the sign test over the blocks, corrected for 1 comp" in text
-        assert "Mann" not in text
+    text = printed(changes, capsys)
+    assert "median of the ratios within blocks; p of the sign test over the blocks, corrected for 1 comp" in text
+    assert "Mann" not in text
     by_ranks = changes_of_versions(spec_of(metrics=dict.fromkeys("abcdefg", "run.wall_s")))
     assert {each.test for each in by_ranks.changes} == {"ranks"}
-    for text in (printed(by_ranks, capsys), make_changes_page(by_ranks, None)):
-        assert "ratio of the medians; p of Mann–Whitney" in text and "sign test" not in text
+    text = printed(by_ranks, capsys)
+    assert "ratio of the medians; p of Mann–Whitney" in text and "sign test" not in text
 
 
 @pytest.mark.parametrize("python", ["/a/python", "/b/python"])
-def test_the_page_of_a_gate_says_where_and_with_what_it_ran(python: str) -> None:
+def test_a_gate_says_where_and_with_what_it_ran(python: str) -> None:
     schedule, history = parts({("sst", 1): 1.0}, versions={"adios2": "2.11"})
     results = make_results(spec_of(), schedule, history)
     facts = [FactChange(fact="Python of components", base="/a/python", new=python)]
-    changes = version_changes(results, ("old.yaml", "--set " + 40 * "long_" + "=1"), facts, [], [])
-    page = make_changes_page(changes, None)
-    for fact, value in (("host", "h"), ("site", "local"), ("measured", moment(1e9))):
-        assert f"<dt>{fact}</dt><dd>{value}</dd>" in page
-    assert "(new) against old.yaml (base)</h1>" in page
+    changes = version_changes(results, ("old.yaml", "new.yaml"), facts, [], [])
+    told = {each.fact: each.new for each in changes.facts}
+    assert (told["host"], told["site"], told["measured"]) == ("h", "local", moment(1e9))
+    assert told["Python of components"] == python
     # Of another Python the versions are not known.
-    assert ("<dt>adios2</dt><dd>2.11</dd>" in page) == (python == "/a/python")
-    assert "pipeline file" not in page, "the checksum is that of the new version's"
+    assert told.get("adios2") == ("2.11" if python == "/a/python" else None)
+    assert "pipeline file" not in told, "the checksum is that of the new version's"
 
 
 def test_a_gate_says_why_a_ratio_is_undecided() -> None:
@@ -278,18 +276,6 @@ def test_units_and_directions_must_be_the_same() -> None:
             make_changes(base, given("new", results_of(POINTS, spec_of(metrics=metrics))))
 
 
-def test_the_picture_shows_all_ratios_with_their_data() -> None:
-    changes = changes_of({("bp5", 1): 30.0, ("sst", 1): 10.0})
-    picture = changes_picture("compared", changes)
-    assert picture is not None and ElementTree.fromstring(picture.svg).tag.endswith("svg")
-    rows = [line.split(",") for line in picture.csv().decode().splitlines()]
-    assert ",".join(rows[0]) == ("comparison,ratio,low,high,corrected_p,verdict,threshold,gain,gain_low,gain_high")
-    assert [row[0] for row in rows[1:]] == [
-        f"{each.metric} (via={each.parameters[KEYS[0]]} ranks=1)" for each in changes.changes
-    ]
-    assert [float(row[1]) for row in rows[1:]] == [each.ratio for each in changes.changes]
-
-
 # --- as a user gives them -----------------------------------------------------------------------------------------
 
 
@@ -356,7 +342,7 @@ def test_a_folder_that_holds_a_report_alone_is_enough(folder: Path) -> None:
 def test_the_gate_on_the_command_line(folder: Path, compare: Compare) -> None:
     plain = compare("old.json new.json")
     assert plain.exit_code == 0 and "2 ratios" not in plain.stdout and "slower" in plain.stdout
-    failed = compare("old.json new.json --gate --junit gate.xml -o page.html")
+    failed = compare("old.json new.json --gate --junit gate.xml")
     assert failed.exit_code == 4
     assert "error: via=sst ranks=2: time: 6.03 s → 9.04 s, ratio 1.50" in failed.stderr
     assert "gate failed: 2 of 6 cases" in failed.stderr
@@ -364,9 +350,6 @@ def test_the_gate_on_the_command_line(folder: Path, compare: Compare) -> None:
     assert (root.get("tests"), root.get("failures")) == ("6", "2")
     names = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
     assert names == ["via=sst ranks=2: time", "via=sst ranks=2: rate"]
-    page = (folder / "page.html").read_text()
-    assert "data:image/svg+xml;base64," in page and 'src="http' not in page and "slower" in page
-    assert all((folder / f"page.{form}").exists() for form in ("svg", "pdf", "csv"))
     assert compare("old.json new.json --gate --tolerance 60%").exit_code == 0
     assert compare("old.json old.json --strict").exit_code == 0
     fewer = dict(list(POINTS.items())[1:])
@@ -404,7 +387,6 @@ def test_json_is_the_whole_comparison(compare: Compare) -> None:
         ("old.json unit.json", "no metric is in both campaigns", "the same names"),
         ("old.json new.json --tolerance 5x", "`--tolerance`: expected a share such as `5%` or `0.05`, got `5x`", ""),
         ("old.json new.json --tolerance 10", "got `10`; did you mean `10%`?", ""),
-        ("old.json new.json -o page.pdf", "page.pdf is not the name of a page", "-o page.html"),
         ("old.json", "wf campaign compare: NEW is missing", "usage: wf campaign compare"),
     ],
 )  # fmt: skip

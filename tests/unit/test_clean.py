@@ -12,22 +12,18 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.sample_run import make_events, make_plan, simulate, write_lines, write_run
-from workflow.cli.cleaning import Removal, remove
+from workflow.cli.clean_verb import find_runs, remove
 from workflow.cli.main import wf
 from workflow.formats import node_folder
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.node_folder import folders_here, make_here
-from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
 from workflow.run.control.lease import Heartbeat, Lease
-from workflow.run.records import run_removal
 from workflow.run.records.run_directory import PLAN_FILE
-from workflow.run.records.run_removal import look_into, remove_run
 
 ROOT = Path(__file__).parents[2]
 METRICS = simulate(1, 0.01, 0.01, 0.01)
@@ -93,15 +89,14 @@ def test_the_newest_stay_the_others_go_and_nothing_else_is_touched(tmp_path: Pat
     assert "nothing to remove" in clean("--yes").stdout
 
 
-def test_states_ages_and_names_choose() -> None:
+def test_ages_and_names_choose() -> None:
     for number, state in enumerate(("failed", "succeeded", "interrupted", "failed")):
         make_run(f"r{number}", number, state)
     events = Path("runs/r3/events.jsonl").read_text().splitlines()
     last = json.loads(events[-1])
     Path("runs/r3/events.jsonl").write_text("\n".join([*events[:-1], json.dumps(last | {"t": time.time()})]) + "\n")
-    assert removed(clean("--json", "--yes", "--keep", "0", "--state", "failed", "--older-than", "7d")) == {"r0"}
     assert removed(clean("--json", "--yes", "r1", "runs/r2")) == {"r1", "r2"}
-    assert "did you mean `failed`" in clean("--state", "faild", code=2).stderr
+    assert removed(clean("--json", "--yes", "--keep", "0", "--older-than", "7d")) == {"r0"}
     assert "there is no run" in str(clean("--yes", "r1", code=2).exception)
     assert names() == {"r3"}
 
@@ -124,7 +119,7 @@ def test_what_has_no_verdict_or_may_be_written_stays(tmp_path: Path) -> None:
     with Heartbeat(tmp_path / "runs/alive"), Heartbeat(tmp_path / "runs/writing"):
         result = clean("--keep", "0", "--json", "--yes")
         for name, why in {
-            "alive": "it is running; `wf cancel alive` ends it",
+            "alive": "it is running; `wf cancel alive` ends what is left of it",
             "link": "a link",
             "li": "type the whole name: link",
         }.items():
@@ -179,49 +174,24 @@ def test_the_run_that_one_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_directly_below_the_root_can_be_listed() -> None:
-    (run,) = find_runs([Path("/no-such-run")], "ledger.jsonl")
-    assert run.must_stay
+    (run,) = find_runs([Path("/no-such-run")])
+    assert run.stays
 
 
-def found(*runs: Path) -> Removal:
-    listed = find_runs(runs, "ledger.jsonl")
-    return Removal(listed, why_they_stay(listed, Criteria(0), time.time()), [])
-
-
-def test_what_changes_after_it_was_listed_stays() -> None:
-    runs = {name: make_run(name, 1) for name in ("file", "deep", "other", "alive", "same", "gone")}
-    removal = found(*runs.values())
-    assert len(removal.chosen) == len(runs)
-    (runs["file"] / "notes.txt").write_text("what I saw")
-    (runs["deep"] / "stages/md/more").mkdir()
-    runs["other"].rename("moved")
-    make_run("other", 1)
+def test_a_run_in_which_somebody_works_since_it_was_listed_stays() -> None:
+    runs = {name: make_run(name, 1) for name in ("alive", "inside", "other", "same", "gone")}
+    listed = find_runs(list(runs.values()))
+    assert not any(run.stays for run in listed)
     (runs["alive"] / LEASE_FILE).write_text(json.dumps(asdict(Lease("n1", 1, 0))))
+    make_run("second", 3, folder=runs["inside"] / "runs")
     shutil.rmtree(runs["gone"])
-    new = make_run("new", 2)
-    failed = {path.name: reason for path, reason in remove(removal).items()}
-    assert set(failed) == {"file", "deep", "other", "alive", "gone"}
-    assert failed["file"] == failed["deep"] == "it has changed since it was listed"
-    assert failed["other"] == "it is not the directory that was listed"
-    assert names() == {"file", "deep", "other", "alive", "new"}
-    assert (runs["file"] / "notes.txt").read_text() == "what I saw"
-    assert new.exists()
-
-
-def test_a_run_that_changes_while_it_is_renamed_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look and the rename, somebody writes: shown by a rename that does so."""
-    run = make_run("r", 1)
-    rename, listed = Path.rename, look_into(run)
-    assert listed is not None
-
-    def rename_late(self: Path, target: Path) -> Path:
-        if self == run:
-            (run / "late.txt").write_text("late")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", rename_late)
-    assert remove_run(run, listed) == "it has changed since it was listed"
-    assert (run / "late.txt").exists()
+    shutil.rmtree(runs["other"])
+    make_run("other", 1, "failed")
+    failed = {path.name: reason for path, reason in remove(listed, []).items()}
+    assert set(failed) == {"alive", "inside", "other", "gone"}
+    assert failed["other"] == "it has changed since it was listed"
+    assert failed["alive"] == "its supervisor may still write the report"
+    assert names() == {"alive", "inside", "other"}
 
 
 def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,50 +200,9 @@ def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monke
     run, other = make_run("a", 1), make_run("b", 2)
     for each in (run, other):
         make_here(each / "streams/field-spool.bp", each, "memory")
-    listed = look_into(run)
-    assert listed is not None
-    assert remove_run(run, listed) == ""
+    assert remove(find_runs([run]), []) == {}
     assert not folders_here(run)
     assert folders_here(other)
-
-
-def test_a_changed_run_whose_name_is_taken_is_kept_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As above, and then somebody makes a new run of that name: shown by a rename that does both."""
-    run = make_run("r", 1)
-    rename, listed = Path.rename, look_into(run)
-    assert listed is not None
-
-    def rename_and_make(self: Path, target: Path) -> Path:
-        if self == run:
-            (run / "late.txt").write_text("late")
-        moved = rename(self, target)
-        if self == run:
-            make_run("r", 2)
-        return moved
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", rename_and_make)
-        said = remove_run(run, listed)
-    (kept,) = Path("runs").glob(".removed-*-r")
-    assert said.startswith(f"it has changed since it was listed, and is {kept.absolute()} now")
-    result = clean("--keep", "0", "--yes")
-    assert f"{kept} stays: it is the whole run r" in result.stdout
-    assert f"to get it back: mv -T {kept} runs/r\n" in result.stdout
-    (rest,) = json.loads(clean("--json", "--yes").stdout)["rests"]
-    assert (rest["name"], rest["action"], rest["reason"]) == ("r", "stays", "it is a whole run")
-    assert names() == {kept.name}, "the new run is gone, the changed one is kept"
-    assert (kept / "late.txt").read_text() == "late"
-
-
-def test_a_run_whose_plan_cannot_be_removed_is_where_it_was() -> None:
-    """A folder cannot be removed like a file, not even by root."""
-    run = make_run("r", 1)
-    (run / PLAN_FILE).unlink()
-    (run / PLAN_FILE).mkdir()
-    listed = look_into(run)
-    assert listed is not None
-    assert remove_run(run, listed).startswith("it cannot be removed: ")
-    assert look_into(run) == listed
 
 
 def test_a_name_of_many_bytes_can_be_removed() -> None:
@@ -283,43 +212,27 @@ def test_a_name_of_many_bytes_can_be_removed() -> None:
     assert names() == set()
 
 
-@pytest.mark.parametrize("at", ["look", "removal"])
-def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_removal_leaves_each_run_whole_or_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [make_run(f"r{number}", number) for number in range(3)]
     Path("runs/latest").symlink_to("r0")
+
+    def interrupted(path: Path) -> None:
+        (path / "events.jsonl").unlink()
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
-
-        def interrupted(path: Path, *_: Any) -> None:
-            if path.name.startswith(".removed-"):
-                (path / "events.jsonl").unlink() if at == "removal" else None
-                raise KeyboardInterrupt
-
-        if at == "removal":
-            patched.setattr(shutil, "rmtree", interrupted)
-        else:
-            patched.setattr(run_removal, "look_into", _interrupting(look_into, interrupted))
+        patched.setattr(shutil, "rmtree", interrupted)
         result = CliRunner().invoke(wf, ["clean", "--keep", "0", "--yes"])
         assert isinstance(result.exception, KeyboardInterrupt) or result.exit_code == 1
     whole = {name for name in names() if not name.startswith(".") and name != "latest"}
-    assert whole == ({"r1", "r2"} if at == "removal" else {"r0", "r1", "r2"})
+    assert whole == {"r1", "r2"}
     assert all((Path("runs") / name / "streams/atoms.bp").exists() for name in whole)
-    assert Path("runs/latest").resolve() == runs[2 if at == "removal" else 0]
+    assert Path("runs/latest").resolve() == runs[2]
     listed = CliRunner().invoke(wf, ["runs", "--json"])
     assert {run["name"] for run in json.loads(listed.stdout)["runs"]} == whole, "the rest of a run is no run"
-    rests = json.loads(clean("--json", "--dry-run").stdout)["rests"]
-    assert [(rest["name"], rest["action"]) for rest in rests] == [("r0", "would_remove")] * (at == "removal")
-    said = clean("--yes")
-    assert ("what is left of 1 removed run" in said.stdout) == (at == "removal")
-    assert ("r0 was removed in part: what is left is runs/.removed-" in said.stdout) == (at == "removal")
+    assert "to remove: what is left of 1 removed run" in clean("--dry-run").stdout
+    clean("--yes")
     assert names() == {*whole, "latest"}
-
-
-def _interrupting(function: Any, interrupt: Any) -> Any:
-    def wrapped(path: Path) -> Any:
-        interrupt(path)
-        return function(path)
-
-    return wrapped
 
 
 def test_it_asks_on_a_terminal_and_removes_only_what_it_listed(tmp_path: Path) -> None:

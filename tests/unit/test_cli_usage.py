@@ -47,6 +47,7 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("--json campaign status x", "no option `--json`", "after the command: `wf campaign status --json`"),
         ("site prob", "wf site: no command `prob`; did you mean `probe`?", "`wf site --help` lists all commands"),
         ("site probe --name", "wf site probe: `--name` needs a value", "usage: wf site probe [OPTIONS]"),
+        ("campaign gate a b -o g.html", "wf campaign gate: no option `-o`", "`wf campaign report NAME-gate`"),
         ("check", "wf check: PIPELINE is missing", "usage: wf check [OPTIONS] PIPELINE"),
         ("check --profle x p.yaml", "wf check: no option `--profle`; did you mean `--profile`?", "`wf check --help`"),
         ("run -Q p.yaml", "wf run: no option `-Q`", "`wf run --help`"),
@@ -85,7 +86,8 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             "`wf logs token=<removed>`",
         ),
         ("logs -n three", "wf logs: `--lines`: `three` is not a valid integer range", "usage: wf logs"),
-        ("completion sh", "wf completion: SHELL: `sh` is not one of `bash`, `zsh`, `fish`", "{bash|zsh|fish}"),
+        ("completion bash", "no command `completion`", '`eval "$(_WF_COMPLETE=bash_source wf)"`'),
+        ("replay r --pace x", "wf replay: `--pace`: `x` is not one of `max`, `recorded`", "usage: wf replay"),
         ("plan p.yaml --blocks 4", "wf plan: --blocks has no effect without --strategies", "`wf plan --help`"),
     ],
 )

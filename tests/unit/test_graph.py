@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from tests.support.planner import CHAIN, Planner
 from tests.support.sample_run import make_end, make_stage
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
-from workflow.errors import WfError
 from workflow.plan.make import make_plan
-from workflow.report.graph.graph_formats import make_mermaid, make_png, make_svg
-from workflow.report.graph.graph_shapes import Direction, make_shapes
+from workflow.report.graph.graph_mermaid import make_mermaid
+from workflow.report.graph.graph_svg import draw_pipeline
 from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
@@ -57,9 +55,9 @@ def golden_name(pipeline: str) -> str:
     return str(Path(pipeline).parent.relative_to("examples")).replace("/", ".")
 
 
-def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
+def check_drawing(graph: PipelineGraph, down: bool = True) -> DrawnPipeline:
     """What holds of every drawing: nothing overlaps or is cut off, and the arrows join what the graph joins."""
-    drawn = read_svg(make_svg(make_shapes(graph, direction)))
+    drawn = read_svg(draw_pipeline(graph, down).element())
     for index, one in enumerate(drawn.figures):
         assert one.box[0] >= 0 and one.box[2] <= drawn.size[0], f"{one.key} is cut off"
         assert one.box[1] >= 0 and one.box[3] <= drawn.size[1], f"{one.key} is cut off"
@@ -71,7 +69,7 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     wanted += [(f"file {file}", f"stage {stage.name}") for stage in graph.stages for file in stage.reads]
     assert sorted(drawn.joins) == sorted(wanted)
     assert len(set(drawn.tips)) == len(drawn.tips), "two arrows end at the same point"
-    along = 1 if direction == "down" else 0
+    along = 1 if down else 0
     box_of = {figure.key: figure.box for figure in drawn.figures}
     turned = {(f"stream {stream}", f"stage {reader}") for stream, reader in graph.backwards}
     for stream in graph.streams:
@@ -92,8 +90,8 @@ def check_text(graph: PipelineGraph, width: int = 80) -> list[str]:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_examples_and_studies(pipeline: str, bless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(pipeline, monkeypatch)
-    drawn = check_drawing(graph, "down")
-    check_drawing(graph, "right")
+    drawn = check_drawing(graph)
+    check_drawing(graph, down=False)
     structure: dict[str, Any] = {
         "title": drawn.title,
         "figures": {figure.key: [figure.role, *figure.lines] for figure in drawn.figures},
@@ -123,7 +121,7 @@ def test_the_picture_of_the_readme_is_that_of_its_pipeline(bless: bool, tmp_path
     (tmp_path / "pipeline.yaml").write_text(found[1], encoding="utf-8")
     (tmp_path / "in.shock").touch()
     plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), LAPTOP, python="/env/bin/python", wf_version="0")
-    svg = make_svg(make_shapes(make_pipeline_graph(plan), "down"))
+    svg = draw_pipeline(make_pipeline_graph(plan)).element()
     picture = ROOT / "docs/pictures/pipeline.svg"
     if bless:
         picture.write_text(svg, encoding="utf-8")
@@ -202,8 +200,8 @@ def test_any_shape_can_be_drawn(seed: int) -> None:
         for each in graph.stages
     )
     graph = PipelineGraph(graph.pipeline, stages, graph.streams)
-    check_drawing(graph, "down")
-    check_drawing(graph, "right")
+    check_drawing(graph)
+    check_drawing(graph, down=False)
     check_text(graph)
 
 
@@ -213,7 +211,7 @@ def test_fan_in_is_ordered_so_that_nothing_crosses() -> None:
         GraphStage(name, "simulation", "", "p", "1 rank, node 0") for name in ("c2", "a1", "b1", "c1", "b2", "a2")
     ]
     streams = [GraphStream(f"x{name}", f"{name}1", (f"{name}2",), "live", "SST", "") for name in "abc"]
-    drawn = check_drawing(PipelineGraph("chains", tuple(stages), tuple(streams)), "down")
+    drawn = check_drawing(PipelineGraph("chains", tuple(stages), tuple(streams)))
     middle = {figure.key: (figure.box[0] + figure.box[2]) / 2 for figure in drawn.figures}
     for name in "abc":
         assert middle[f"stage {name}1"] == pytest.approx(middle[f"stream x{name}"], abs=0.2)
@@ -239,7 +237,7 @@ streams:
 
 def test_stages_that_wf_adds_are_dashed_and_files_of_streams_are_named(plan_of: Planner) -> None:
     graph = make_pipeline_graph(plan_of(ADDED))
-    drawn = check_drawing(graph, "down")
+    drawn = check_drawing(graph)
     figures = {figure.key: figure for figure in drawn.figures}
     assert {key for key, figure in figures.items() if figure.dashed} == {
         "stage positions-pipe", "stage counts-relay", "stage look",
@@ -277,7 +275,7 @@ def test_what_is_a_file_and_who_writes_it_says_the_component(plan_of: Planner, t
     )
     files = {stage.name: (stage.reads, stage.writes) for stage in graph.stages}
     assert files == {"sim": (("box.msh",), ("restart.bp",)), "keep": ((), ("field.bp",))}
-    drawn = check_drawing(graph, "down").joins
+    drawn = check_drawing(graph).joins
     assert ("stage keep", "file field.bp") in drawn and ("file box.msh", "stage sim") in drawn
     assert "writes field.bp" in "\n".join(check_text(graph))
 
@@ -285,22 +283,10 @@ def test_what_is_a_file_and_who_writes_it_says_the_component(plan_of: Planner, t
 def test_what_users_write_cannot_change_a_drawing() -> None:
     stage = GraphStage("end", "simulation", "", '</svg><script>"#`&', "1 rank, node 0", writes=('a"b<c>.bp',))
     graph = PipelineGraph("evil", (stage,), ())
-    drawn = read_svg(make_svg(make_shapes(graph)))
+    drawn = read_svg(draw_pipeline(graph).element())
     assert drawn.figures[0].lines[1] == 'simulation: </svg><script>"#`&'
     labels = [line for line in make_mermaid(graph).splitlines() if ":::" in line]
     assert all(line.count('"') == 2 and "<script" not in line for line in labels)
-
-
-def test_a_png_is_drawn_with_the_size_of_the_svg(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = make_shapes(graph_of("examples/01-shock-diffraction/pipeline.yaml", monkeypatch))
-    png = make_png(shapes)
-    assert png.startswith(b"\x89PNG")
-    width, height = (int.from_bytes(png[start : start + 4], "big") for start in (16, 20))
-    assert [width, height] == pytest.approx([2 * shapes.width, 2 * shapes.height], abs=2)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(WfError, match="a PNG needs matplotlib") as refused:
-        make_png(shapes)
-    assert "pip install" in refused.value.hint and "--format svg" in refused.value.hint
 
 
 def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,14 +301,13 @@ def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pyte
 
     assert "field: SHM" in graph()
     assert graph("--format", "mermaid").startswith("flowchart TB")
-    for name in ("a.svg", "a.png", "a.mmd", "a.txt"):
+    for name in ("a.svg", "a.mmd", "a.txt"):
         graph("--output", name)
-    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert read_svg(Path("a.svg").read_text()).title == "starter: 4 stages, 2 streams"
-    right = read_svg(graph("--format", "svg", "--direction", "right", "--via", "bp5"))
-    assert right.size[0] > right.size[1]
-    assert len(right.dashed) == len(right.joins) - 2, "streams by files are dashed, the arrows to the archives are not"
+    files = read_svg(graph("--format", "svg", "--via", "bp5"))
+    assert len(files.dashed) == len(files.joins) - 2, "streams by files are dashed, the arrows to the archives are not"
     assert "a.jpg" in graph("-o", "a.jpg", code=2)
+    assert "which format is a.png?" in graph("-o", "a.png", code=2)
     assert "did you mean" in graph("--set", "stages.sim.rank=2", code=2)
     assert "cannot write" in graph("-o", "missing/a.svg", code=2)
 
@@ -357,23 +342,22 @@ def test_a_circle_of_streams_is_drawn(plan_of: Planner) -> None:
     plan = plan_of(CIRCLE)
     graph = make_pipeline_graph(plan)
     assert graph.backwards == {("shape", "fluid")}
-    drawn = check_drawing(graph, "down")
-    check_drawing(graph, "right")
+    drawn = check_drawing(graph)
+    check_drawing(graph, down=False)
     box_of = {figure.key: figure.box for figure in drawn.figures}
     assert box_of["stream shape"][1] == pytest.approx(box_of["stream force"][1]), "they stand beside each other"
     lines = check_text(graph)
     assert re.match(" ┌─+►│ fluid", lines[2]) and re.match(" └─+┘ shape: SST", lines[-1]), lines
-    assert make_png(make_shapes(graph)).startswith(b"\x89PNG")
     assert pipeline_drawing(plan) is not None
     assert all(name in make_mermaid(graph) for name in ("fluid", "solid", "force", "shape"))
 
 
-@pytest.mark.parametrize("direction", ["down", "right"])
-def test_a_stream_that_nobody_reads_yet_is_behind_its_writer(plan_of: Planner, direction: Direction) -> None:
+@pytest.mark.parametrize("down", [True, False])
+def test_a_stream_that_nobody_reads_yet_is_behind_its_writer(plan_of: Planner, down: bool) -> None:
     """That of a spool has readers after a restart only."""
     plan = plan_of(CHAIN.replace("to: count}", "to: count, spool: auto}"))
     assert not plan.stream("positions-spool").readers
-    check_drawing(make_pipeline_graph(plan), direction)
+    check_drawing(make_pipeline_graph(plan), down)
 
 
 def test_members_that_read_each_other_are_one_figure_with_one_line(plan_of: Planner) -> None:
@@ -387,10 +371,12 @@ streams:
     )
     graph = make_pipeline_graph(ring)
     assert graph.backwards == {("3 × edge", "3 × sim")}
-    shapes = make_shapes(graph)
-    there, back = (each.points for each in shapes.arrows)
-    assert there == back[::-1]
-    assert [each.head for each in shapes.arrows] == [False, True]
+    drawn = read_svg(draw_pipeline(graph).element())
+    assert drawn.joins == [("stage 3 × sim", "stream 3 × edge"), ("stream 3 × edge", "stage 3 × sim")]
+    svg = draw_pipeline(graph).inside
+    there, back = (re.findall(r"[\d.]+,[\d.]+", curve) for curve in re.findall(r'class="curve" d="([^"]*)"', svg))
+    assert there[0].partition(",")[0] == back[-1].partition(",")[0], "one line, there and back"
+    assert svg.count('class="head"') == 1
     assert re.match(r" ┌─+►│ 3 × sim", graph_lines(graph)[2])
 
 

@@ -187,3 +187,11 @@ def test_a_component_of_ones_own_is_a_folder_beside_the_pipeline(tmp_path: Path)
     loaded = load_pipeline(tmp_path / "p.yaml")
     assert loaded.component_dirs["mine/spectrum"] == own
     assert loaded.parameters["a"] == {"bins": 3}
+
+
+def test_a_parameter_beside_with_is_told_where_it_belongs(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_pipeline(pipeline(tmp_path, "{component: walker, walkers: 3}"))
+    problem = next(each for each in caught.value.problems if each.key == "stages.one.walkers")
+    assert problem.message == "unknown key"
+    assert problem.hint == "a parameter of component walker: write it under `with`"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from workflow.cli.completion import complete_site
 from workflow.cli.options import json_option
 from workflow.errors import EXIT_INTERRUPTED, WfError, to_notes
 from workflow.formatting import plural
@@ -26,7 +25,6 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     "--site",
     metavar="NAME",
     default="auto",
-    shell_complete=complete_site,
     help="The site (default: the one where wf runs)",
 )
 @click.option("--only", "parts", multiple=True, type=click.Choice(PARTS), help="Measure this part only (repeatable)")

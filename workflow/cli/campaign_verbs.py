@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workflow.cli.archive_verbs import archive_of_campaign
-from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, say_wait, to_share, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError, WfError
@@ -77,7 +76,7 @@ def overlay_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--as-written", is_flag=True, help="Run the file as written, without the options of the last run"),
         click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the pipeline"),
         click.option(
-            "--site", metavar="NAME", shell_complete=complete_site,
+            "--site", metavar="NAME",
             help="Run on this machine: a name from configs/sites, or the path of a file",
         ),
         set_option,
@@ -201,9 +200,7 @@ def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: b
 
 def campaign_argument(function: F) -> F:
     """A campaign that has been started."""
-    return click.argument(
-        "name", metavar="CAMPAIGN", type=click.Path(path_type=Path), shell_complete=complete_campaign
-    )(function)
+    return click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))(function)
 
 
 @campaign.command()
@@ -321,10 +318,6 @@ def comparison_options(function: F) -> F:
         wide_option,
         json_option("Print the comparison as JSON"),
         click.option(
-            "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html",
-            help="Write a page; FILE.svg, .pdf and .csv too",
-        ),
-        click.option(
             "--junit", type=click.Path(path_type=Path), metavar="FILE",
             help="Write each metric of each trial as a test case",
         ),
@@ -338,16 +331,9 @@ def comparison_options(function: F) -> F:
 
 
 def _show_comparison(
-    found: CampaignChanges,
-    junit: Path | None,
-    output: Path | None,
-    as_json: bool,
-    wide: bool,
-    strict: bool,
-    *,
-    gate: bool,
+    found: CampaignChanges, junit: Path | None, as_json: bool, wide: bool, strict: bool, *, gate: bool
 ) -> int:
-    """Print a comparison and write its files; returns the exit code of the gate, or 0 without one."""
+    """Print a comparison, write JUnit's file; returns the exit code of the gate, or 0 without one."""
     from workflow.campaign.changes.show_changes import show_changes, show_gate, write_changes_junit
 
     if as_json:
@@ -356,11 +342,6 @@ def _show_comparison(
         show_changes(found, wide)
     if junit is not None:
         write_changes_junit(junit, found, strict)
-    if output is not None:
-        from workflow.campaign.changes.changes_page import write_changes
-
-        for path in write_changes(output, found):
-            click.echo(path, err=as_json)
     return show_gate(found, strict, quiet=as_json) if gate else EXIT_OK
 
 
@@ -378,7 +359,6 @@ def compare(
     metrics: tuple[str, ...],
     tolerance: float | None,
     junit: Path | None,
-    output: Path | None,
     as_json: bool,
     wide: bool,
     gate: bool,
@@ -396,7 +376,7 @@ def compare(
     from workflow.api.campaigns import compare_campaigns
 
     found = compare_campaigns(base, new, metrics=metrics, tolerance=tolerance)
-    sys.exit(_show_comparison(found, junit, output, as_json, wide, strict, gate=gate or strict))
+    sys.exit(_show_comparison(found, junit, as_json, wide, strict, gate=gate or strict))
 
 
 @campaign.command()
@@ -411,7 +391,6 @@ def compare(
 @click.option(
     "--site",
     metavar="NAME",
-    shell_complete=complete_site,
     help="Run on this machine: a name from configs/sites, or the path of a file",
 )
 @click.option(
@@ -435,7 +414,6 @@ def gate(
     tolerance: float | None,
     strict: bool,
     junit: Path | None,
-    output: Path | None,
     as_json: bool,
     wide: bool,
     quiet: bool,
@@ -475,7 +453,7 @@ def gate(
     if found is None:
         show_end(outcome, gate=True)
         sys.exit(outcome.exit_code)
-    code = _show_comparison(found, junit, output, as_json, wide, strict, gate=True)
+    code = _show_comparison(found, junit, as_json, wide, strict, gate=True)
     sys.exit(code or (EXIT_VIOLATED if _violated_by_new(outcome.status) else EXIT_OK))
 
 

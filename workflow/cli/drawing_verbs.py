@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,12 +14,11 @@ from workflow.errors import WfError
 if TYPE_CHECKING:
     from workflow.look.write_look import WrittenPage
     from workflow.plan.plan_model import Plan
-    from workflow.report.graph.graph_shapes import Direction
     from workflow.report.graph.pipeline_graph import PipelineGraph
 
 
-Form = Literal["text", "svg", "png", "mermaid"]
-SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".txt": "text"}
+Form = Literal["text", "svg", "mermaid"]
+SUFFIXES: dict[str, Form] = {".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid", ".txt": "text"}
 
 
 @click.command()
@@ -28,18 +26,11 @@ SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "svg", "png", "mermaid"]),
+    type=click.Choice(["text", "svg", "mermaid"]),
     help="What is drawn (default: by the suffix of FILE, else text)",
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write it there")
-@click.option(
-    "--direction",
-    type=click.Choice(["down", "right"]),
-    default="down",
-    show_default=True,
-    help="Direction of the data flow; text is always drawn downwards",
-)
-def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
+def graph(given: GivenPipeline, form: Form | None, output: Path | None) -> None:
     """Draw a pipeline, or a run as it was; start nothing.
 
     PIPELINE is the YAML file, or a run: its directory, its name below runs/, or `latest`; what was attached to the run
@@ -51,19 +42,15 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
     from workflow.report.show.folded_members import fold_plan
 
     chosen = form or _form_of(output)
-    if chosen == "png" and output is None and sys.stdout.isatty():
-        raise click.UsageError("a PNG is no text for a terminal: add `--output FILE.png`")
     drawn = make_pipeline_graph(fold_plan(_plan_of(given)))
     if output is not None:
-        _write(output, _to_bytes(drawn, chosen, direction))
-    elif chosen == "png":
-        click.echo(_to_bytes(drawn, chosen, direction), nl=False)
+        _write(output, _to_text(drawn, chosen))
     elif chosen == "text":
         from workflow.report.show.printing import show_lines
 
-        show_lines(_text(drawn))
+        show_lines(_lines(drawn))
     else:
-        click.echo(_to_bytes(drawn, chosen, direction).decode(), nl=False)
+        click.echo(_to_text(drawn, chosen), nl=False)
 
 
 def _plan_of(given: GivenPipeline) -> Plan:
@@ -96,27 +83,20 @@ def _form_of(output: Path | None) -> Form:
     return form
 
 
-def _to_bytes(drawn: PipelineGraph, form: Form, direction: Direction) -> bytes:
-    """The drawing as a file. Raises WfError where a library is missing."""
+def _to_text(drawn: PipelineGraph, form: Form) -> str:
+    """The drawing as a file."""
     if form == "text":
-        return ("\n".join(_text(drawn)) + "\n").encode()
+        return "\n".join(_lines(drawn)) + "\n"
     if form == "mermaid":
-        from workflow.report.graph.graph_formats import make_mermaid
+        from workflow.report.graph.graph_mermaid import make_mermaid
 
-        return make_mermaid(drawn, direction).encode()
-    from workflow.report.graph.graph_shapes import make_shapes
+        return make_mermaid(drawn)
+    from workflow.report.graph.graph_svg import draw_pipeline
 
-    shapes = make_shapes(drawn, direction)
-    if form == "png":
-        from workflow.report.graph.graph_formats import make_png
-
-        return make_png(shapes)
-    from workflow.report.graph.graph_formats import make_svg
-
-    return make_svg(shapes).encode()
+    return draw_pipeline(drawn).element()
 
 
-def _text(drawn: PipelineGraph) -> list[str]:
+def _lines(drawn: PipelineGraph) -> list[str]:
     import shutil
 
     from workflow.report.graph.graph_text import graph_lines
@@ -124,9 +104,9 @@ def _text(drawn: PipelineGraph) -> list[str]:
     return graph_lines(drawn, shutil.get_terminal_size().columns)
 
 
-def _write(output: Path, data: bytes) -> None:
+def _write(output: Path, text: str) -> None:
     try:
-        output.write_bytes(data)
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise WfError(f"cannot write {output}: {error.strerror}", "name another file: `--output FILE`") from error
 

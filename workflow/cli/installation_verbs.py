@@ -8,13 +8,12 @@ from pathlib import Path
 
 import click
 
-from workflow.cli.completion import complete_component
 from workflow.cli.options import GivenPipeline, json_option, say_wait, wide_option
 from workflow.errors import EXIT_BAD_INPUT
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=complete_component)
+@click.argument("name", required=False)
 @json_option("Print the components as JSON")
 @wide_option
 def components(name: str | None, as_json: bool, wide: bool) -> None:

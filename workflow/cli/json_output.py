@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,10 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
-from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.records.run_notes import RunNote
-from workflow.run.records.run_removal import LeftDirectory
 from workflow.site.load_site import KnownSite
 from workflow.spec.models.component import Component
 
@@ -170,59 +168,12 @@ class CleanedRun(JsonDocument):
     reason: str = Field("", description="why it stays")
 
 
-class CleanedRest(JsonDocument):
-    """What is left of a run whose removal was interrupted, and what was done with it."""
-
-    name: str = Field(description="of the run; a very long one is cut off")
-    directory: str
-    bytes: int = Field(description="on disk")
-    action: Literal["removed", "would_remove", "stays"]
-    reason: str = Field("", description="why it stays")
-
-
 class CleanResult(JsonDocument):
     """The runs that were looked at, the newest first."""
 
     clean_version: Literal[1] = 1
     removed_bytes: int = Field(description="bytes of all runs that were removed")
     runs: list[CleanedRun]
-    rests: list[CleanedRest] = Field(description="what is left of runs whose removal was interrupted")
-
-    @classmethod
-    def of(
-        cls,
-        found: Sequence[FoundRun],
-        stays: Sequence[str],
-        left: Sequence[LeftDirectory],
-        failed: Mapping[Path, str],
-        dry_run: bool,
-    ) -> CleanResult:
-        """The result; `failed`: why runs could not be removed."""
-        runs = []
-        for run, why in zip(found, stays, strict=True):
-            reason = why or failed.get(run.directory, "")
-            own = str(run.directory)
-            runs.append(
-                CleanedRun(
-                    name=run.line.name,
-                    directory=own,
-                    state=run.line.state,
-                    bytes=run.size,
-                    action=_action(reason, dry_run),
-                    reason=reason,
-                )
-            )
-        rests = []
-        for rest in left:
-            reason = "it is a whole run" if rest.is_whole else failed.get(rest.directory, "")
-            own, action = str(rest.directory), _action(reason, dry_run)
-            rests.append(CleanedRest(name=rest.name, directory=own, bytes=rest.size, action=action, reason=reason))
-        removed = sum(run.bytes for run in runs if run.action == "removed")
-        return cls(removed_bytes=removed, runs=runs, rests=rests)
-
-
-def _action(reason: str, dry_run: bool) -> Literal["removed", "would_remove", "stays"]:
-    return "stays" if reason else "would_remove" if dry_run else "removed"
 
 
 class PlannedTrial(JsonDocument):

@@ -76,7 +76,6 @@ SECTIONS = {
         "sites": "site_verbs",
         "site": "site_verbs",
         "calibrate": "calibration_verbs",
-        "completion": "completion",
     },
 }
 for title, verbs in SECTIONS.items():

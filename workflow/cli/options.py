@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from workflow.cli.completion import (
-    complete_engine,
-    complete_profile,
-    complete_run,
-    complete_setting,
-    complete_site,
-    complete_stream,
-)
+from workflow.cli.completion import complete_profile, complete_run
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
@@ -62,7 +55,6 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
             "sets",
             multiple=True,
             metavar="KEY=VALUE",
-            shell_complete=complete_setting,
             help="Override a value: stages.md.ranks=4",
         ),
         click.option(
@@ -77,13 +69,11 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--via",
             metavar="ENGINE",
-            shell_complete=complete_engine,
             help="Use this engine for every stream: sst (SST itself), shm, bp5, …",
         ),
         click.option(
             "--site",
             metavar="NAME",
-            shell_complete=complete_site,
             help="Plan for this machine: a name from configs/sites, or the path of a file",
         ),
         click.argument("pipeline", type=click.Path(path_type=Path)),
@@ -130,7 +120,6 @@ def strategy_options(function: F) -> F:
         click.option(
             "--strategies",
             metavar="STREAM",
-            shell_complete=complete_stream,
             help="Compare the strategies for distributing a stream",
         ),
     ):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow.cli.completion import complete_example, complete_key
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     "--example",
     default="00-starter",
     show_default=True,
-    shell_complete=complete_example,
     metavar="NAME",
     help="The example to copy",
 )
@@ -126,7 +124,6 @@ def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
 @click.option(
     "--explain",
     metavar="KEY",
-    shell_complete=complete_key,
     help="Show where a value comes from: streams.atoms.queue.limit",
 )
 @click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")

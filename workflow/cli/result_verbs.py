@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow.cli.completion import complete_run, complete_stage
+from workflow.cli.completion import complete_run
 from workflow.cli.options import json_option, run_argument, to_share, wide_option
 from workflow.errors import RunError
 
@@ -44,7 +44,7 @@ def write_run_junit(path: Path, report: Report) -> None:
 
 
 @click.command()
-@click.argument("stage", required=False, shell_complete=complete_stage)
+@click.argument("stage", required=False)
 @click.option(
     "--run",
     "--run-dir",

@@ -9,14 +9,13 @@ from pathlib import Path
 import click
 
 from workflow import __version__
-from workflow.cli.completion import complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import SpecError, WfError, to_message
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=complete_site)
+@click.argument("name", required=False)
 @json_option("Print the sites as JSON")
 @wide_option
 def sites(name: str | None, as_json: bool, wide: bool) -> None:

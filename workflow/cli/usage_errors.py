@@ -11,10 +11,19 @@ from workflow.redaction import shown_line
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, shortened
 
+_NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
+# What users may have written when it was there, and what to use instead.
+REMOVED = {
+    "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
+    "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
+    "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
+    **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
+}
+
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
     """What is wrong with a word that is no verb, e.g. ``no command `plna`; did you mean `plan`?``."""
-    near = did_you_mean(word, verbs)
+    near = "" if f"wf {word}" in REMOVED else did_you_mean(word, verbs)
     return f"no command `{shortened(word)}`" + (f"; {near}" if near else "")
 
 
@@ -28,7 +37,10 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command if context is not None else typed
     path = "wf" if verb is group else context.command_path if context is not None else typed_path
-    help_ = _too_early(error, typed, typed_path) if verb is group else _otherwise(error, verb, path, words)
+    word = error.option_name if isinstance(error, click.NoSuchOption) else next(iter(words), "")
+    help_ = REMOVED.get(f"{path} {word}", "") or (
+        _too_early(error, typed, typed_path) if verb is group else _otherwise(error, verb, path, words)
+    )
     return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
 
 

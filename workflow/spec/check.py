@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,7 +36,7 @@ from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import keys_of, problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, key_text, nearest
+from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_text
 from workflow.spec.yaml_tree.parse import read_yaml
 
 if TYPE_CHECKING:
@@ -151,8 +151,6 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     hidden = {problem.key for problem in secrets if problem.is_secret}
     # Another message on a secret may quote it.
     checked.problems = [problem for problem in checked.problems if problem.key not in hidden] + secrets
-    for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
-        checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     checked.problems = checked.origins.as_written(checked.problems)
     return checked
 
@@ -234,34 +232,6 @@ def _with_expect(problem: Problem) -> Problem:
     if problem.message != "unknown key" or field not in FIGURES.get(section, {}):
         return problem
     return problem._replace(hint="a figure of the report: write it under `expect`")
-
-
-def _with_misplaced_keys(root: Node, named: str, keys: Iterable[str], problems: list[Problem]) -> list[Problem]:
-    """The problems, with one in place of those of a key that is indented too little: the schema takes `with` for the
-    name of a stage, and what it holds for wrong keys of that stage."""
-    part, one, before = root.child(named), named.removesuffix("s"), ""
-    for name in part.mapping() if part else {}:
-        at = f"{named}.{name}"
-        its = [each for each in problems if each.key == at or each.key.startswith(f"{at}.")]
-        if name not in keys or not its or not before:
-            before = name
-            continue
-        # What the stage before lacks stands here.
-        owner = f"{named}.{before}"
-        of_owner = (each for each in problems if each.key == owner or each.key.startswith(f"{owner}."))
-        lacking = [each for each in of_owner if _is_absent(root, each.key)]
-        problems = [each for each in problems if each not in its and each not in lacking]
-        message = f"`{name}` is a key of a {one}, but indented like the name of a {one}"
-        hint = f"indent it further: it then belongs to {one} `{before}`"
-        problems.append(problem_at(root, (named, name), message, hint, at_key=True))
-    return problems
-
-
-def _is_absent(root: Node, key: str) -> bool:
-    """Whether a key is not in the file, or has no value."""
-    path = key_path(root, key)
-    found, node = nearest(root, path)
-    return found != path or node.value is None
 
 
 def _check_component(

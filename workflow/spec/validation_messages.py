@@ -185,8 +185,6 @@ def _where_to_go(model: Model, path: KeyPath) -> str:
     """For an unknown key: a similar key, the place where the key belongs, or the known keys."""
     key, here = str(path[-1]), model_at(model, path[:-1])
     known = keys_of(here) if here else {}
-    if brace := re.match(r"(\w+)\s*([\[{])", key):
-        return f"write `{brace[1]}: {brace[2]}…`, with a colon"
     if near := did_you_mean(key, known):
         return near
     inside = next(homes_of(key, here), "") if here else ""

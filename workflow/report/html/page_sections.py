@@ -17,8 +17,7 @@ from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance, read_provenance
 from workflow.report.build.steering_notes import steering_note
 from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane, queue_history, recorded_until
-from workflow.report.graph.graph_formats import svg_element
-from workflow.report.graph.graph_shapes import PipelineShapes, make_shapes
+from workflow.report.graph.graph_svg import SvgDrawing, draw_pipeline
 from workflow.report.graph.pipeline_graph import make_pipeline_graph
 from workflow.report.html import svg_charts
 from workflow.report.read.run_records import Records
@@ -299,16 +298,16 @@ def pipeline_drawing(plan: Plan) -> PipelineDrawing | None:
     if not plan.streams or len(plan.stages) > MOST_STAGES:
         return None
     graph = make_pipeline_graph(plan)
-    right, down = make_shapes(graph, "right"), make_shapes(graph, "down")
+    right, down = draw_pipeline(graph, down=False), draw_pipeline(graph)
     wide = right if right.width <= _WIDEST else down
     # With many readers of one stream from left to right is narrower.
     narrow = min(right, down, key=lambda each: each.width)
     return PipelineDrawing(_on_page(wide), None if narrow is wide else _on_page(narrow))
 
 
-def _on_page(shapes: PipelineShapes) -> Markup:
-    style = f"max-width: {shapes.width:.0f}px; min-width: {shapes.width * _SMALLEST_SCALE:.0f}px; height: auto"
-    return Markup(svg_element(shapes, style))
+def _on_page(drawing: SvgDrawing) -> Markup:
+    style = f"max-width: {drawing.width:.0f}px; min-width: {drawing.width * _SMALLEST_SCALE:.0f}px; height: auto"
+    return Markup(drawing.element(style, xmlns=""))
 
 
 MOST_PICTURES = 6

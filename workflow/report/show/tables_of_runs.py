@@ -19,7 +19,6 @@ from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison, Difference
-    from workflow.report.read.removable_runs import FoundRun
     from workflow.report.report_model import RunLine
 
 # `wf note RUN` shows the whole.
@@ -34,11 +33,11 @@ RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("site", lambda run: run.site or NOTHING, gives_way=1),
 ]
 
-REMOVAL_COLUMNS: list[Column[FoundRun]] = [
-    text_column("run", lambda run: run.line.name),
-    state_column("state", lambda run: state_text(run.line)),
-    text_column("ended", lambda run: moment(run.ended)),
-    number_column("on disk", lambda run: size(run.size)),
+REMOVAL_COLUMNS: list[Column[tuple[RunLine, int]]] = [
+    text_column("run", lambda run: run[0].name),
+    state_column("state", lambda run: state_text(run[0])),
+    text_column("started", lambda run: moment(run[0].started)),
+    number_column("on disk", lambda run: size(run[1])),
 ]
 
 
@@ -80,8 +79,8 @@ def restarts_text(run: RunLine) -> str:
     return "; ".join(texts)
 
 
-def removal_table(runs: Sequence[FoundRun]) -> Table:
-    """A line for each run to be removed, with what it holds on disk."""
+def removal_table(runs: Sequence[tuple[RunLine, int]]) -> Table:
+    """A line for each run to be removed, with its bytes on disk."""
     return make_table(REMOVAL_COLUMNS, runs)
 
 

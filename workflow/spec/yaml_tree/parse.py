@@ -361,15 +361,23 @@ class _Composer:
         return _refusal(place, message, "remove it, or put the value into quotes if it is text")
 
     def syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
-        from workflow.spec.yaml_tree.syntax_errors import sentence  # most files have none
-
-        mark: Any = error.problem_mark  # both parsers always set it
-        opened: Any = error.context_mark or mark
-        lines = self.text.splitlines()
-        lines += [""] * (mark.line + 1 - len(lines))  # the parser may stop behind the last one
-        at, began = (mark.line + 1, mark.column + 1), (opened.line + 1, opened.column + 1)
-        message, hint, at = sentence(str(error.problem), error.context or "", at, began, lines)
-        return _refusal(SourcePosition(self.source, *at), message, hint)
+        """What the parser says, where it stopped; of a token that does not end, where that began."""
+        stopped: Any = error.problem_mark  # both parsers always set it
+        began: Any = error.context_mark or stopped
+        context = error.context or ""
+        line = "".join(self.text.splitlines()[stopped.line : stopped.line + 1])  # it may stop behind the last one
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            # The parser says that the character cannot start a token.
+            place = SourcePosition(self.source, stopped.line + 1, stopped.column + 1)
+            return _refusal(
+                place, "a tab is used for indentation; YAML allows only spaces", "replace each tab by spaces"
+            )
+        mark = began if context.startswith("while scanning") else stopped
+        place = SourcePosition(self.source, mark.line + 1, mark.column + 1)
+        since = f" that begins at {began.line + 1}:{began.column + 1}" if mark is not began else ""
+        message = f"{error.problem}, {context}{since}" if context else str(error.problem)
+        hint = "this is not valid YAML: check the indentation, colons, quotes and brackets here and in the line before"
+        return _refusal(place, message, hint)
 
     def place(self, event: Any) -> SourcePosition:
         mark = event.start_mark
