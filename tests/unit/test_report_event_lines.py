@@ -115,11 +115,6 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageIgnored(T, "sim-07", ["field-07"], "it failed twice"),
         "sim-07: the others go on without it; it was not started again: it failed twice",
     ),
-    (
-        decided.StageIgnored(T, "md", ["atoms"], "", "saxs"),
-        "md: the others go on without it, and saxs begins in its place",
-    ),
-    (decided.StageUnneeded(T, "saxs", ["pattern"]), "saxs: not needed"),
     (decided.StageStopped(T, "md"), "md: stopped"),
     (
         decided.DeadlinePassed(T, "start", "md waits for saxs", "saxs"),

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# A word that is no part of wf any more → what to use in its place.
+REMOVED = {
+    "redraw": "use `ignore`, and a few members more in place of those that fail",
+    "redraws": "use `ignore`, and a few members more in place of those that fail",
+}
+
 
 def shortened(text: str, limit: int = 60) -> str:
     """A text of the user for a message: cut to `limit` characters."""

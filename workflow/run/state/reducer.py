@@ -65,7 +65,6 @@ from workflow.run.state.lifecycle_events import (
     StageSilent,
     StageStopped,
     StageSucceeded,
-    StageUnneeded,
     StopRequested,
 )
 from workflow.run.state.node_loss import REPORTED_S
@@ -276,8 +275,6 @@ class _Draft:
                 left = (_without(each, stage) for each in self.get("restarting"))
                 self._changes["restarting"] = tuple(each for each in left if each.stages)
                 self.change_stage(stage, ignored=True)
-            case StageUnneeded(stage=stage):
-                self.change_stage(stage, status="unneeded")
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

@@ -290,7 +290,7 @@ class StageSpec(Spec):
 
     on_failure: FailureRuleOrWord = Field(
         default_factory=lambda: FailureRule(),
-        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, `redraw`, or a mapping",
+        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
     )
 
     checkpoint: Checkpoint | None = Field(
