@@ -9,7 +9,7 @@ import click
 from workflow.errors import Problem
 from workflow.redaction import shown_line
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, shortened
+from workflow.spec.suggest import REMOVED, did_you_mean, shortened
 
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
@@ -77,7 +77,9 @@ def _options(verb: click.Command) -> list[str]:
 
 def _message(error: click.ClickException, verb: click.Command) -> str:
     if isinstance(error, click.NoSuchOption):
-        near = did_you_mean(error.option_name, _options(verb)) if _argument(error, verb) is None else ""
+        near = REMOVED.get(error.option_name, "")
+        if not near and _argument(error, verb) is None:
+            near = did_you_mean(error.option_name, _options(verb))
         return f"no option `{shortened(error.option_name)}`" + (f"; {near}" if near else "")
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_name(error.param)} is missing"

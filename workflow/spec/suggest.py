@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 # A word that is no part of wf any more → what to use in its place.
 REMOVED = {
+    "--portable": "compare two plans of one machine: `wf plan --json`",
     "redraw": "use `ignore`, and a few members more in place of those that fail",
     "redraws": "use `ignore`, and a few members more in place of those that fail",
 }
