@@ -92,10 +92,6 @@ WORDS: list[tuple[Event, str]] = [
         seen.ProcessesLeft(T, "md", ["sleep", "sleep"], killed=True),
         "warning: at the end 2 processes were killed that md had left running (sleep)",
     ),
-    (
-        seen.StrangeReader(T, "md", ["atoms"], "10.0.0.7"),
-        "warning: atoms has 1 reader more than planned: 10.0.0.7 is connected to md",
-    ),
     (seen.NodeRanks(T, 0, "n1", "md", [(0, 7, "0-3")], "rank 0 of md is on n1"), "warning: rank 0 of md is on n1"),
     (seen.SchedulerSaid(T, "12", "PREEMPTED"), "job 12: the scheduler says `PREEMPTED`"),
     (seen.StopPlanned(T, T + 60, T + 120), "the job ends in 2 min 00 s; the run stops in 60.0 s"),

@@ -52,7 +52,6 @@ from workflow.run.lifecycle import step, wake_at
 from workflow.run.newest_state import NewestState
 from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
-from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.observe.stream_evidence import copies_text
 from workflow.run.part_files import join_files, joined_inputs
 from workflow.run.passed_values import hand_over
@@ -91,7 +90,6 @@ from workflow.run.state.events import (
     StageWorked,
     SteeringRefused,
     StepsDropped,
-    StrangeReader,
     StreamHint,
     StreamTrouble,
     Tick,
@@ -153,7 +151,6 @@ class RunLoop:
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))
-        self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
         # Processes that open a stream in place of a stage that has failed → the stream, their folder.
         self.replacements: dict[str, tuple[str, Path]] = {}
@@ -487,7 +484,6 @@ class RunLoop:
         self.sample_cpu(turns, now)
         self.look_for_left(now)
         self.look_for_suspended(now)
-        self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
             self.drop_steps()
             # Where it takes long, because there are big states to check, it is done less often.
@@ -618,12 +614,6 @@ class RunLoop:
                 self.events.append(StageSuspended(now, name, stage.suspended is None))
         # Where there are many of them, it is done less often.
         self.suspended_at = now + max(QUIET_S, LOOK_SHARE * (self.clock.now() - now))
-
-    def look_for_strangers(self, now: float) -> None:
-        """Who is connected to a writer of a stream and is not of this run."""
-        if (name := self.strangers.next_turn(now)) is not None and (pids := self.processes.pids_here(name)):
-            found = self.strangers.look(pids, self.processes.members)
-            self.events += [StrangeReader(now, name, self.strangers.streams[name], who) for who in found]
 
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
         """A stage has ended, `since` then: what it did until then, and how it ended.

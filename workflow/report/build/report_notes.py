@@ -23,7 +23,6 @@ from workflow.run.state.events import (
     RecordsLost,
     SpoolGrows,
     StagesRestarted,
-    StrangeReader,
 )
 from workflow.run.state.lifecycle_events import RestartDecided, StageSilent
 from workflow.run.state.run_state import RunState
@@ -60,8 +59,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
                 | GuardActed
                 | LoopPaused
                 | ProcessesLeft
-                | SpoolGrows
-                | StrangeReader,
+                | SpoolGrows,
             )
         ),
         *_placement(records),

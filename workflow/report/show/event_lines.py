@@ -44,7 +44,6 @@ from workflow.run.state.events import (
     SteeringRefused,
     StepsDropped,
     StopPlanned,
-    StrangeReader,
     StreamClosed,
     StreamHint,
     StreamOffered,
@@ -195,7 +194,6 @@ def _of_run(event: Event) -> str:
             | LoopPaused()
             | ProcessesLeft()
             | SpoolGrows()
-            | StrangeReader()
         ):
             return _warning(event.text)
         case RecordsLost():

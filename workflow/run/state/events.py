@@ -480,21 +480,6 @@ class LoopPaused(Event):
 
 
 @dataclass(frozen=True)
-class StrangeReader(Event):
-    """A warning: what is not of this run is connected to the writer of a stream, and may hold its steps. `who`: an
-    address, or a process."""
-
-    stage: str
-    streams: list[str]
-    who: str
-
-    @property
-    def text(self) -> str:
-        """For users."""
-        return f"{', '.join(self.streams)} has 1 reader more than planned: {self.who} is connected to {self.stage}"
-
-
-@dataclass(frozen=True)
 class NodeRanks(Event):
     """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
     id, processors that it may use]; `text` is for users.

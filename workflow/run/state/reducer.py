@@ -41,7 +41,6 @@ from workflow.run.state.events import (
     StageWorked,
     StepsDropped,
     StopPlanned,
-    StrangeReader,
     StreamClosed,
     StreamHint,
     StreamOffered,
@@ -255,7 +254,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._warn(event)
-            case FewerWriters() | GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows() | StrangeReader():
+            case FewerWriters() | GuardActed() | NodeRanks() | NodesUnwatched() | SpoolGrows():
                 self._warn(event)
             case ProcessesLeft(stage=stage):
                 before = self.get("warnings")

@@ -28,7 +28,6 @@ from workflow.run.state.events import (
     SpoolGrows,
     StageKilled,
     StagesRestarted,
-    StrangeReader,
     TransportFault,
     Trouble,
 )
@@ -42,7 +41,6 @@ RunWarning = (
     | NodesUnwatched
     | ProcessesLeft
     | SpoolGrows
-    | StrangeReader
     | NodeSeen
     | NodeSilent
     | GuardActed

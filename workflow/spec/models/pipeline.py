@@ -465,7 +465,9 @@ class StreamSpec(Spec):
         "node shared memory (`shm`) where all programs use workflow.stage; any other: that one, or the run fails. It "
         "holds for the streams to a pipe and to taps, too, also those of a file",
     )
-    interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
+    interface: str | None = Field(
+        None, description="network interface whose address SST gives its readers, e.g. ib0 (default: site's)"
+    )
     strategy: ReadStrategy = Field(
         "auto",
         description="which rank of a reading stage reads what, for programs that can work on any share (`step.share` "
