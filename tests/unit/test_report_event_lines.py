@@ -56,8 +56,8 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StageExited(T, "md", None, 9), "md: was killed by signal 9 (SIGKILL)"),
     (seen.RanksEnded(T, "md", "exited", "rank 1 exited 3"), "md: its launcher says `rank 1 exited 3`"),
     (
-        seen.StageKilled(T, "md", node_kills=0),
-        "md: was killed: not for lack of memory; the sender of the signal is not known",
+        seen.StageKilled(T, "md", cgroup_kills=0),
+        "md: was killed: not for lack of memory, as far as its cgroup tells; the sender of the signal is not known",
     ),
     (seen.StageSuspended(T, "md", True), "md: has been stopped by a signal (SIGSTOP)"),
     (seen.StageSuspended(T, "md", False), "md: has been continued"),

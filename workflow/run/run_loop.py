@@ -667,11 +667,11 @@ class RunLoop:
         is_here, facts = self.processes.has_all_here(name), self.processes.memory_facts(name)
         seen = self.guards.memory_facts(stage) if self.guards is not None and not is_here else []
         if elsewhere := [facts for _, facts in seen]:
-            is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
+            is_here, facts = True, max(elsewhere, key=lambda facts: facts.cgroup_kills or 0)
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
             t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
-            facts.cgroup_kills, is_own, facts.node_kills, list(facts.log), self.guard_that_killed(),
+            facts.cgroup_kills, is_own, self.guard_that_killed(),
         )  # fmt: skip
 
     def guard_that_killed(self) -> str:
