@@ -182,7 +182,7 @@ def python_page(made: str) -> str:
 
     groups = [
         ("Pipelines and plans", named(
-            workflow, "load_pipeline", "load_replay", "Loaded", "make_plan", "portable_plan", "notes_on",
+            workflow, "load_pipeline", "load_replay", "Loaded", "make_plan", "notes_on",
             "forecast_plan",
         )),
         ("Runs", named(workflow, "run_pipeline", "create_run", "start_run", "detach_run", "read_report")),

@@ -40,8 +40,7 @@ Names of fields are stable. New fields may be added at any time; if a field is r
 number of the document's `…_version` increases. Names that end in `_s` are seconds; sizes are bytes.
 `wf status --json` and `wf report --json` print [the report](report.md), for a run in progress the report so far.
 `wf events --json` prints a document on each line: [the events of a run](events.md).
-`wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
-without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
+`wf plan --json` prints the plan, the same text as `plan.json` of a run.
 """
 CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) is an introduction with an example. Unknown keys
 are refused. Durations are written with units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`:

@@ -38,7 +38,6 @@ _HOMES = {
     "make_plan": "workflow.api.plans",
     "notes_on": "workflow.api.plans",
     "plan_campaign": "workflow.api.campaigns",
-    "portable_plan": "workflow.api.plans",
     "read_report": "workflow.api.runs",
     "report_campaign": "workflow.api.campaigns",
     "report_tables": "workflow.report.notebook_report",

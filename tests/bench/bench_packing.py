@@ -18,9 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tests.bench import streams
+from tests.support.simulated_pilots import Timeline, simulate
+from workflow.campaign.planning.campaign_size import PilotSize
 from workflow.campaign.planning.free_nodes import FreeNodes, Place
 from workflow.campaign.planning.packing import Request, Start
-from workflow.campaign.planning.simulated_campaign import PilotSize, Timeline, simulate
 
 FOUR = PilotSize(4, tuple(range(4)))
 LARGE = PilotSize(512, tuple(range(64)))

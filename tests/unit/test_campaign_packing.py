@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 
+from tests.support.simulated_pilots import simulate
+from workflow.campaign.planning.campaign_size import PilotSize
 from workflow.campaign.planning.free_nodes import Footprint, FreeNodes, Place
 from workflow.campaign.planning.packing import Packing, Request, Start
-from workflow.campaign.planning.simulated_campaign import PilotSize, simulate
 
 FOUR = PilotSize(4, (0, 1, 2, 3))
 
@@ -242,7 +243,6 @@ def test_pilots_follow_one_another_until_all_has_run() -> None:
     ]  # fmt: skip
     assert timeline.never == (5, 6)
     assert (timeline.pilots, timeline.makespan_s, timeline.ideal_s) == (2, 120, 100)
-    assert (timeline.pilot_node_s, timeline.used_node_s) == (240, 200)
 
 
 def test_what_the_end_of_a_pilot_interrupts_runs_again() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Repetition, RunEnd
+from workflow.campaign.planning.campaign_size import PilotSize, PilotsOfCampaign, pilots_of, size_campaign
 from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
-from workflow.campaign.planning.simulated_campaign import PilotSize, PilotsOfCampaign, pack_campaign, pilots_of
 from workflow.campaign.planning.trial_requests import EstimatedDurations, all_requests, footprint_of
-from workflow.campaign.show_campaign import packing_lines
+from workflow.campaign.show_campaign import size_lines
 from workflow.formatting import duration
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.make import make_plan
@@ -120,25 +120,23 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
             PilotsOfCampaign(PilotSize(4, CORES)), {0: 10.0, 1: 30.0},
             [
                 "they run side by side, up to 4 at once, each on its own nodes",
-                "time: 40.0 s, cost: 0.0444 node-hours, by what has been measured",
-                "ideal, with no node ever idle: 30.0 s; the plan reaches 75 % of it",
+                "time: at least 30.0 s, cost: at least 0.0333 node-hours, by what has been measured",
             ],
         ),
         (
             PilotsOfCampaign(PilotSize(1, CORES), share_nodes=True), {},
             [
                 "they run side by side, up to 2 at once, each on its own cores: those on one node disturb each other",
-                "time: 60.0 s, cost: 0.0167 node-hours, as expected in the file",
-                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+                "time: at least 60.0 s, cost: at least 0.0167 node-hours, as expected in the file",
             ],
         ),
         (
             PilotsOfCampaign(PilotSize(1, CORES, 50.0), 2, in_jobs=True), {},
             [
                 "they run side by side, up to 2 at once, each on its own nodes",
-                "jobs: 4, 1 node for at most 50.0 s each, 2 at the same time",
-                "time: 60.0 s, besides the time in the queue, cost: 0.0333 node-hours, as expected in the file",
-                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+                "jobs: 1 node for at most 50.0 s each, 2 at the same time",
+                "time: at least 60.0 s, besides the time in the queue, cost: at least 0.0333 node-hours, as expected "
+                "in the file",
             ],
         ),
         (
@@ -146,7 +144,7 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
             [
                 "they run one at a time, so that none disturbs another",
                 "`side_by_side: cores` runs up to 2 at once; they then disturb each other",
-                "jobs: 3, 1 node for at most 15.0 s each",
+                "jobs: 1 node for at most 15.0 s each",
                 "3 of them are expected to take longer than a job: give `jobs:` a longer `time`",
                 "time: 30.0 s, besides the time in the queue, cost: 0.00833 node-hours, by what has been measured",
             ],
@@ -160,7 +158,7 @@ def test_the_plan_says_how_many_run_at_once_and_why_not_more(
     estimates = EstimatedDurations(of_campaign.spec.expected, of_campaign.spec.deadline)
     for trial, wall_s in measured.items():
         estimates.add(of_campaign.ready[trial].key, wall_s)
-    assert packing_lines(pack_campaign(of_campaign, estimates, pilots), of_campaign.spec) == lines
+    assert size_lines(size_campaign(of_campaign, estimates, pilots), of_campaign.spec) == lines
 
 
 def test_the_plan_counts_what_is_left(tmp_path: Path) -> None:
@@ -168,17 +166,17 @@ def test_the_plan_counts_what_is_left(tmp_path: Path) -> None:
     spec, pilots = of_campaign.spec, PilotsOfCampaign(PilotSize(1, CORES), one_at_a_time=True)
     estimates = EstimatedDurations(10.0, 600.0)
     every = of_campaign.repetitions
-    done = pack_campaign(of_campaign, estimates, pilots, set(every))
-    assert packing_lines(done, spec, refused=True) == ["all of them are finished"], "a trial that cannot run is left"
+    done = size_campaign(of_campaign, estimates, pilots, set(every))
+    assert size_lines(done, spec, refused=True) == ["all of them are finished"], "a trial that cannot run is left"
     for count, lines in (
         (1, [f"1 of them is finished; for the other {len(every) - 1}:", "they run one at a time on this machine"]),
         (3, [f"3 of them are finished; for the other {len(every) - 3}:", "they run one at a time on this machine"]),
         (len(every), ["all of them are finished: nothing is left to run"]),
     ):
-        packed = pack_campaign(of_campaign, estimates, pilots, set(every[:count]))
-        assert [line.split(", so")[0] for line in packing_lines(packed, spec)[:2]] == lines
+        size = size_campaign(of_campaign, estimates, pilots, set(every[:count]))
+        assert [line.split(", so")[0] for line in size_lines(size, spec)[:2]] == lines
         if count == 3:
-            assert f"time: {duration((len(every) - 3) * 10.0)}, " in packing_lines(packed, spec)[-1]
+            assert f"time: {duration((len(every) - 3) * 10.0)}, " in size_lines(size, spec)[-1]
 
 
 def test_without_any_estimate_no_time_is_stated(tmp_path: Path) -> None:
@@ -187,15 +185,15 @@ def test_without_any_estimate_no_time_is_stated(tmp_path: Path) -> None:
         of_campaign, campaign=replace(of_campaign.campaign, spec=of_campaign.spec.model_copy(update={"expected": None}))
     )
     pilots = PilotsOfCampaign(PilotSize(2, CORES, 300.0), 2, in_jobs=True)
-    lines = packing_lines(pack_campaign(unknown, EstimatedDurations(None, 600.0), pilots), unknown.spec)
+    lines = size_lines(size_campaign(unknown, EstimatedDurations(None, 600.0), pilots), unknown.spec)
     assert lines == [
         "they run side by side, up to 4 at once, each on its own nodes",
-        "jobs: 2 nodes for at most 5 min 00 s each",
+        "jobs: 2 nodes for at most 5 min 00 s each, 2 at the same time",
         "time: not known; at most 10 min 00 s a run; write `expected: 20 s` in the file to state it",
     ]
     each = PilotsOfCampaign(PilotSize(2, CORES, 300.0), 2, in_jobs=True, job_each=True)
     estimates = EstimatedDurations(20.0, 600.0)
-    assert packing_lines(pack_campaign(of_campaign, estimates, each), of_campaign.spec) == [
+    assert size_lines(size_campaign(of_campaign, estimates, each), of_campaign.spec) == [
         "each runs in a batch job of its own, as many at once as the queue runs",
         "cost: 0.0333 node-hours, as expected in the file",
     ]

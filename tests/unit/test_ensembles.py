@@ -10,8 +10,6 @@ import pytest
 from tests.support.planner import SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.plan.plan_model import Plan
-from workflow.report.show.folded_members import fold_plan
-from workflow.report.show.plan_tables import failure_table, plan_stage_table
 from workflow.spec.models.ensembles_and_triggers import DrawnValue, Ensemble
 
 ENSEMBLE = """
@@ -35,7 +33,7 @@ def links(plan: Plan) -> dict[str, tuple[str, list[str]]]:
 
 
 DRAWN = {"count": 3, "draw": {"F": {"from": 0.03, "to": 0.05}}, "seed": 7}
-VALUES, AGAIN = [0.0316934241066, 0.0499818171751, 0.0451438276846], 0.0321297833454
+VALUES = [0.0323982614656, 0.032049483484, 0.0340083436278]
 
 
 def test_the_values_of_members() -> None:
@@ -161,7 +159,6 @@ def test_drawn_values_follow_from_the_seed_the_name_and_the_number() -> None:
     found = Ensemble.model_validate(DRAWN)
     # Written down: they are the same on each machine and with each version of Python.
     assert [each["F"] for each in found.each] == VALUES
-    assert found.drawn(0, 1) == {"F": AGAIN}
     more = {"count": 9, "draw": {"k": {"from": 1, "to": 2}, "F": {"from": 0.03, "to": 0.05}}, "seed": 7}
     assert [each["F"] for each in Ensemble.model_validate(more).each][:3] == VALUES  # others change nothing
     other = Ensemble.model_validate({**DRAWN, "seed": 8})
@@ -185,68 +182,6 @@ def test_a_range_is_drawn_evenly_and_its_ends_are_not_left() -> None:
         for scale in ("linear", "log"):
             whole = DrawnValue.model_validate({"from": 3, "to": 1000, "whole": True, "scale": scale}).at(value)
             assert (whole, type(whole)) == (3 if value == 0.0 else 1000, int)
-
-
-REDRAWN = "{count: 3, at_once: 2, draw: {F: {from: 0.03, to: 0.05}}, seed: 7}"
-
-
-def redrawn(rule: str, members: str = REDRAWN, collect: str = "any") -> str:
-    text = ensemble(members, collect).replace("    members:", f"    on_failure: {rule}\n    members:")
-    return text.replace('"${{ member.index }}",', '"${{ member.index }}", "${{ member.F }}",')
-
-
-def test_one_that_is_drawn_again_is_a_member_that_begins_if_the_one_before_it_fails(plan_of: Planner) -> None:
-    plan = plan_of(redrawn("{do: restart, times: 2, then: redraw, redraws: 2}"))
-    line = ["sim-1", "sim-1-redrawn-1", "sim-1-redrawn-2"]
-    numbers = [4, 7]  # those after the members
-    for before, name, number in zip(line, line[1:], numbers, strict=False):
-        stage, drawn = plan.stage(name), Ensemble.model_validate(DRAWN).drawn(1, number // 3)["F"]
-        stream = name.replace("sim", "field")
-        assert stage.starts_after == [before]
-        assert stage.stands_in_for == before
-        assert stage.program == ["sim", str(number), str(drawn), f"--at=${{{{ run.dir }}}}/streams/{stream}.bp"]
-        assert stage.placement == plan.stage("sim-1").placement
-        assert stage.optional and stage.restart is not None
-        assert (stage.restart.times, stage.restart.then, stage.restart.stages) == (2, "ignore", [name])
-        assert links(plan)[stream] == (name, ["field-merge"])
-    assert plan.stage("sim-2").starts_after == ["sim-0-redrawn-2"]  # the last one that may run in its place
-    assert plan.stage("field-merge").parameters["members"] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
-    assert plan.stand_ins["sim-1"] == "sim-1-redrawn-1"
-    assert not plan.stage("sim-0").stands_in_for
-
-
-def test_groups_have_those_that_are_drawn_again_too(plan_of: Planner) -> None:
-    plan = plan_of(redrawn("redraw", collect="{groups: 2}"))
-    assert plan.stage("field-group-0-merge").parameters["members"] == [0, 3, 2, 5]
-    assert plan.stage("field-group-1-merge").parameters["members"] == [1, 4]
-    assert plan.stage("sim-0").restart is None and plan.stage("sim-0").optional
-
-
-def test_they_take_no_cores_and_no_nodes_of_their_own(plan_of: Planner) -> None:
-    site = SITE.model_copy(update={"nodes": 3, "cores_per_node": 2})
-    members = "{count: 5, draw: {F: {from: 0.03, to: 0.05}}}"
-    text = redrawn("redraw", members).replace("{command: [read],", "{command: [read], place: {cores_per_rank: 0},")
-    plan = plan_of(text, site=site)
-    for index, (node, core) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]):
-        for name in (f"sim-{index}", f"sim-{index}-redrawn-1"):
-            place = plan.stage(name).placement
-            assert (place.nodes, place.cores) == ([(node, node + 1)], [core]), name
-
-
-def test_what_reads_cannot_be_drawn_again(plan_of: Planner) -> None:
-    text = redrawn("redraw").replace("streams:", "  mesh: {command: [mesh], writes: {grid: {}}}\nstreams:")
-    text = text.replace("    writes: {field: {}}", "    writes: {field: {}}\n    reads: {grid: {}}")
-    with pytest.raises(Exception, match="sim reads grid, and a member that begins later would lack steps of it"):
-        plan_of(f"{text}  grid: {{from: mesh, to: sim}}\n")
-
-
-def test_tables_have_a_row_for_those_that_may_be_drawn_again(plan_of: Planner) -> None:
-    plan = fold_plan(plan_of(redrawn("redraw")))
-    assert [stage.name for stage in plan.stages][:2] == ["3 × sim", "3 × sim-redrawn"]
-    assert [stream.name for stream in plan.streams] == ["3 × field", "3 × field-redrawn", "field"]
-    starts = [row[-1] for row in plan_stage_table(plan).rows[:2]]
-    assert starts == ["after others of them", "if 3 × sim fails"]
-    assert "3 × sim-redrawn begins in its place, with newly drawn values" in failure_table(plan).rows[0]
 
 
 def test_a_member_that_is_ignored_needs_a_reader_that_does_without(plan_of: Planner) -> None:

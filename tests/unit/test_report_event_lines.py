@@ -61,8 +61,8 @@ WORDS: list[tuple[Event, str]] = [
     (seen.StageExited(T, "md", None, 9), "md: was killed by signal 9 (SIGKILL)"),
     (seen.RanksEnded(T, "md", "exited", "rank 1 exited 3"), "md: its launcher says `rank 1 exited 3`"),
     (
-        seen.StageKilled(T, "md", node_kills=0),
-        "md: was killed: not for lack of memory; the sender of the signal is not known",
+        seen.StageKilled(T, "md", cgroup_kills=0),
+        "md: was killed: not for lack of memory, as far as its cgroup tells; the sender of the signal is not known",
     ),
     (seen.StageSuspended(T, "md", True), "md: has been stopped by a signal (SIGSTOP)"),
     (seen.StageSuspended(T, "md", False), "md: has been continued"),
@@ -97,10 +97,6 @@ WORDS: list[tuple[Event, str]] = [
         seen.ProcessesLeft(T, "md", ["sleep", "sleep"], killed=True),
         "warning: at the end 2 processes were killed that md had left running (sleep)",
     ),
-    (
-        seen.StrangeReader(T, "md", ["atoms"], "10.0.0.7"),
-        "warning: atoms has 1 reader more than planned: 10.0.0.7 is connected to md",
-    ),
     (seen.NodeRanks(T, 0, "n1", "md", [(0, 7, "0-3")], "rank 0 of md is on n1"), "warning: rank 0 of md is on n1"),
     (seen.SchedulerSaid(T, "12", "PREEMPTED"), "job 12: the scheduler says `PREEMPTED`"),
     (seen.StopPlanned(T, T + 60, T + 120), "the job ends in 2 min 00 s; the run stops in 60.0 s"),
@@ -120,11 +116,6 @@ WORDS: list[tuple[Event, str]] = [
         decided.StageIgnored(T, "sim-07", ["field-07"], "it failed twice"),
         "sim-07: the others go on without it; it was not started again: it failed twice",
     ),
-    (
-        decided.StageIgnored(T, "md", ["atoms"], "", "saxs"),
-        "md: the others go on without it, and saxs begins in its place",
-    ),
-    (decided.StageUnneeded(T, "saxs", ["pattern"]), "saxs: not needed"),
     (decided.StageStopped(T, "md"), "md: stopped"),
     (
         decided.DeadlinePassed(T, "start", "md waits for saxs", "saxs"),

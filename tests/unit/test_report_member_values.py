@@ -50,14 +50,13 @@ def test_members_without_values_and_stages_that_are_none_have_no_table(plan_of: 
 
 def test_of_many_members_the_first_ones_are_shown(plan_of: Planner) -> None:
     members = "{count: 14, at_once: 1, draw: {n: {from: 1, to: 99, whole: true}}, seed: 7}"
-    plan = plan_of(walkers(members, ", on_failure: {do: redraw, redraws: 2}"))
+    plan = plan_of(walkers(members))
     (table,) = planned_members(plan)
     assert [row[0] for row in table.table.rows] == [f"walk-{index:02}" for index in range(10)]
-    assert table.more == "… and 4 more, and 28 more that begin only in the place of a failed member: `--json`"
+    assert table.more == "… and 4 more: `--json`"
     stages = {each["name"]: each for each in json.loads(plan.to_json())["stages"]}
     for name, value in table.table.rows:
         assert str(stages[name]["member"]["values"]["n"]) == value
-    assert stages["walk-13-redrawn-2"]["member"]["values"].keys() == {"n"}
 
 
 def test_who_reads_one_of_them_has_the_same_values_and_no_second_table(plan_of: Planner) -> None:
@@ -121,30 +120,26 @@ def test_readers_of_members_have_a_table_of_a_run_where_their_states_differ(tmp_
 
 
 def ensemble(tmp_path: Path, count: int) -> Report:
-    """A report with members of which number 12 has failed, and was drawn again once of two times."""
+    """A report with members of which number 12 has failed."""
     report = compute_report(write_sample(tmp_path / "run", steps=3))
     md = report.stages[0].model_copy(update={"ensemble": "md"})
     md = md.model_copy(update={"state": "succeeded"})
     members = [md.model_copy(update={"name": f"md-{at}", "values": {"F": at / 100}}) for at in range(count)]
     if count > 12:
         members[12] = members[12].model_copy(update={"state": "failed"})
-        again = {"name": "md-12-redrawn-1", "values": {"F": 0.5}, "stands_in_for": "md-12"}
-        unneeded = {"name": "md-12-redrawn-2", "stands_in_for": "md-12-redrawn-1", "state": "unneeded", "started": None}
-        members[13:13] = [md.model_copy(update=again), md.model_copy(update={**again, **unneeded})]
     return report.model_copy(update={"stages": [*members, *report.stages[1:]]})
 
 
-def test_a_run_has_the_values_of_those_that_were_drawn_again(tmp_path: Path) -> None:
+def test_a_member_that_has_failed_has_room_before_the_others(tmp_path: Path) -> None:
     report = ensemble(tmp_path, 14)
     (table,) = members_of_run(report, "status")
     head, rows, more = shown(table)
-    assert head == ["member of md", "F", "state", "in place of"]
-    assert rows[:8] == [[f"md-{at}", str(at / 100), "succeeded", ""] for at in range(8)]
-    # What has failed, and what began in its place, has room before the others.
-    assert rows[8:] == [["md-12", "0.12", "failed", ""], ["md-12-redrawn-1", "0.5", "succeeded", "md-12"]]
-    assert more == "… and 5 more: `--json`"
+    assert head == ["member of md", "F", "state"]
+    assert rows[:9] == [[f"md-{at}", str(at / 100), "succeeded"] for at in range(9)]
+    assert rows[9:] == [["md-12", "0.12", "failed"]]
+    assert more == "… and 4 more: `--json`"
     (page,) = members_of_run(report, "page")
-    assert len(page.table.rows) == 15 and page.more == ""
+    assert len(page.table.rows) == 14 and page.more == ""
 
 
 def printed(show: object, *arguments: object) -> str:
@@ -168,4 +163,4 @@ def test_the_tables_are_printed_and_on_the_page(tmp_path: Path, plan_of: Planner
 
 def test_a_thousand_members_are_a_few_lines(tmp_path: Path) -> None:
     (table,) = members_of_run(ensemble(tmp_path, 1000), "terminal")
-    assert len(table.table.rows) == 10 and table.more == "… and 991 more: `--json`"
+    assert len(table.table.rows) == 10 and table.more == "… and 990 more: `--json`"

@@ -286,15 +286,15 @@ def test_a_stage_has_the_member_that_it_is_and_the_steps_that_it_skips(tmp_path:
     plan = fan()
     one = plan.stage("one")
     end = one.ends[0].model_copy(update={"first_step": 2})
-    member = MemberPlan(ensemble="all", index=1, values={"n": 3}, stands_in_for="two")
+    member = MemberPlan(ensemble="all", index=1, values={"n": 3})
     one = one.model_copy(update={"ends": [end], "member": member})
     stages = [one if stage.name == "one" else stage for stage in plan.stages]
     again = [event("stages_restarted", 2, stages=["one"], attempt=1, first_step=2, skipped={"one": [1]})]
     report = make_report(records_of(tmp_path, plan.model_copy(update={"stages": stages}), {}, again))
 
-    def of(name: str) -> tuple[str, str, dict[str, Any], int | None, list[int]]:
+    def of(name: str) -> tuple[str, dict[str, Any], int | None, list[int]]:
         stage = report.stage(name)
-        return stage.ensemble, stage.stands_in_for, stage.values, stage.first_step, stage.skipped
+        return stage.ensemble, stage.values, stage.first_step, stage.skipped
 
-    assert of("one") == ("all", "two", {"n": 3}, 2, [1])
-    assert of("md") == ("", "", {}, 0, [])
+    assert of("one") == ("all", {"n": 3}, 2, [1])
+    assert of("md") == ("", {}, 0, [])

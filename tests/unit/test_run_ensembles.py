@@ -9,8 +9,8 @@ import pytest
 from tests.support.imagined_run import Run, verdict_of
 from tests.support.planner import SITE, Planner
 from workflow.formats.sides import Side
-from workflow.plan.plan_model import PartPlan, Plan
-from workflow.run.cut import Reached, find_cut
+from workflow.plan.plan_model import Plan
+from workflow.run.cut import Cut, Reached, find_cut
 from workflow.run.restart_positions import Member
 from workflow.run.state.events import (
     NodeLost,
@@ -21,8 +21,7 @@ from workflow.run.state.events import (
     StreamOpened,
     StreamProgress,
 )
-from workflow.run.state.lifecycle_events import DeadlinePassed, StageIgnored, StageStopped, StageUnneeded, StopRequested
-from workflow.run.state.run_state import initial_state
+from workflow.run.state.lifecycle_events import DeadlinePassed, StageIgnored, StageStopped, StopRequested
 from workflow.run.verdict.failed_stages import failure_warnings
 
 TEXT = """
@@ -55,10 +54,6 @@ def kill(run: Run, stage: str, t: float) -> Run:
 
 def end(run: Run, member: int, steps: int, t: float) -> Run:
     """A member has sent all, and the merging stage has read it."""
-    return end_one(run, str(member), steps, t)
-
-
-def end_one(run: Run, member: str, steps: int, t: float) -> Run:
     name, stream = f"sim-{member}", f"field-{member}"
     run.feed(StreamOpened(t, stream, name, "write"))
     run.feed(StreamProgress(t, stream, name, "write", steps, 8), StreamOpened(t, stream, "field-merge", "read"))
@@ -155,109 +150,31 @@ def test_a_stop_says_so_of_a_member_between_two_attempts(plan_of: Planner) -> No
     }  # fmt: skip
 
 
-DRAWN = "{count: 2, draw: {F: {from: 1, to: 2}}}"
-
-
-@pytest.mark.parametrize("rule", ["redraw", AGAIN.replace("ignore", "redraw")])
-def test_a_member_that_fails_for_good_gives_its_place_to_one_that_is_drawn_again(plan_of: Planner, rule: str) -> None:
-    run = opened(Run(plan_for(plan_of, DRAWN, rule)), 0, 1)
-    kill(run, "sim-0", 5.0)
-    if rule != "redraw":
-        opened(run, 0)
-        kill(run, "sim-0", 10.0)
-    (given_up,) = run.decisions(StageIgnored)
-    assert (given_up.stage, given_up.streams, given_up.redrawn) == ("sim-0", ["field-0"], "sim-0-redrawn-1")
-    assert run.started.count("sim-0-redrawn-1") == 1
-    assert run.status("sim-1-redrawn-1") == "waiting"
-    end(opened(run, 1), 1, 4, 20.0)
-    (unneeded,) = run.decisions(StageUnneeded)
-    assert (unneeded.stage, unneeded.streams) == ("sim-1-redrawn-1", ["field-1-redrawn-1"])
-    end_one(run, "0-redrawn-1", 4, 30.0)
-    end_readers(run, 8, 31.0)
-    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "", "another one is in its place"
-    assert "sim-1-redrawn-1" not in run.started
-    (warning,) = failure_warnings(run.state)
-    assert "the others went on without it, and sim-0-redrawn-1 in its place (`redraw`)" in warning
-
-
-def test_the_last_one_that_is_drawn_again_is_ignored(plan_of: Planner) -> None:
-    run = opened(Run(plan_for(plan_of, DRAWN, "{do: redraw, redraws: 2}")), 0, 1)
-    for number, name in enumerate(("sim-0", "sim-0-redrawn-1", "sim-0-redrawn-2")):
-        assert run.started.count(name) == 1
-        kill(run, name, 5.0 * (number + 1))
-    assert [each.redrawn for each in run.decisions(StageIgnored)] == ["sim-0-redrawn-1", "sim-0-redrawn-2", ""]
-    end(run, 1, 4, 20.0)
-    assert [each.stage for each in run.decisions(StageUnneeded)] == ["sim-1-redrawn-1", "sim-1-redrawn-2"]
-    assert failure_warnings(run.state)[-1].endswith("went on without it (`redraw`: as often as `redraws` says)")
-    end_readers(run, 4, 21.0)
-    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "1 of 2 members"
-
-
-def test_the_next_of_a_chain_waits_for_the_last_one_in_a_place(plan_of: Planner) -> None:
-    members = "{count: 3, at_once: 1, draw: {F: {from: 1, to: 2}}}"
-    run = opened(Run(plan_for(plan_of, members, "redraw")), 0)
-    kill(run, "sim-0", 5.0)
-    assert run.started[-1] == "sim-0-redrawn-1" and "sim-1" not in run.started
-    end_one(run, "0-redrawn-1", 4, 10.0)
-    assert run.started[-1] == "sim-1"
-    end(opened(run, 1), 1, 4, 20.0)
-    assert run.started[-1] == "sim-2"  # at once: the one in the place of sim-1 is not needed
-    assert run.status("sim-1-redrawn-1") == "unneeded"
-
-
-def test_a_lost_node_has_no_place_for_one_that_is_drawn_again(plan_of: Planner) -> None:
-    run = opened(Run(plan_for(plan_of, DRAWN, "redraw", nodes=2)), 0, 1)
-    run.feed(NodeSilent(1.0, 1, "n1"), NodeLost(12.0, 1, "n1", 11.0, ""))
-    run.tick(13.0).tick(20.0)
-    kill(run, "sim-1", 21.0)
-    run.tick(40.0)
-    assert not run.decisions(StopRequested), run.decisions(StopRequested)
-    assert [each.stage for each in run.decisions(StageIgnored)] == ["sim-1", "sim-1-redrawn-1"]
-    assert "sim-1-redrawn-1" not in run.started
-    end(run, 0, 4, 50.0)
-    end_readers(run, 4, 51.0)
-    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "1 of 2 members"
-
-
-def test_the_next_part_goes_on_with_the_one_that_was_drawn_again(plan_of: Planner) -> None:
-    """The one that was given up does not begin again; what was not needed is said anew, for `merge`."""
-    plan = plan_for(plan_of, DRAWN, "redraw")
+def test_a_member_that_is_ignored_is_lacking_and_the_next_part_begins_with_it(plan_of: Planner) -> None:
+    plan = plan_for(plan_of, "2", "ignore")
     run = opened(Run(plan), 0, 1)
     kill(run, "sim-0", 5.0)
+    (ignored,) = run.decisions(StageIgnored)
+    assert (ignored.stage, ignored.streams) == ("sim-0", ["field-0"])
     end(run, 1, 4, 10.0)
-    reached = {each.name: Reached(Member(each.name, [], [], {}, 0, None)) for each in plan.stages}
-    cut = find_cut(plan, run.state, reached, {"field-1"})
-    assert (set(cut.finished), cut.given_up) == ({"sim-0", "sim-1"}, ("sim-0",))
-    steps = {name: {end.stream: end.steps for end in run.state.ends_of(name)} for name in cut.finished}
-    part = PartPlan(number=2, run="/before", finished=steps, pieces={}, given_up=[*cut.given_up])
-    after = Run(plan.model_copy(update={"part": part}))
-    assert [each.stage for each in after.decisions(StageIgnored)] == ["sim-0"]
-    assert [each.stage for each in after.decisions(StageUnneeded)] == ["sim-1-redrawn-1"]
-    assert {*after.started} == {"sim-0-redrawn-1", "field-merge", "read"}
-    opened(after)
-    end_one(after, "0-redrawn-1", 4, 20.0)
-    for name, steps_read in (("field-1", 4),):
-        after.feed(StreamProgress(20.0, name, "field-merge", "read", steps_read, 8))
-        after.feed(StreamClosed(20.0, name, "field-merge", "read", steps_read, True))
-    end_readers(after, 8, 21.0)
-    assert verdict_of(after) == ("succeeded", "", "")
-    assert "sim-0 had failed in an earlier part of the run; the others went on" in failure_warnings(after.state)[0]
-    done = {**steps, "sim-0-redrawn-1": {"field-0-redrawn-1": 4}}
-    third = initial_state(plan.model_copy(update={"part": part.model_copy(update={"finished": done})}))
-    states = {name: third.stages[name].status for name in done}
-    assert states == {"sim-0": "failed", "sim-1": "succeeded", "sim-0-redrawn-1": "succeeded"}
+    assert failure_warnings(run.state)[-1].endswith("the others went on without it (`on_failure: ignore`)")
+    assert set(cut_of(plan, run, "field-1").finished) == {"sim-1"}
+    end_readers(run, 4, 11.0)
+    assert verdict_of(run) == ("succeeded", "", "") and run.verdict.lacks == "1 of 2 members"
 
 
 def test_nothing_of_an_ensemble_that_was_whole_runs_again(plan_of: Planner) -> None:
-    """What was not needed has written nothing, and nobody misses it."""
-    plan = plan_for(plan_of, DRAWN, "redraw")
+    plan = plan_for(plan_of, "2", "ignore")
     run = opened(Run(plan), 0, 1)
     for member in (0, 1):
         end(run, member, 4, 10.0)
     end_readers(run, 8, 20.0)
+    assert {*cut_of(plan, run, "field-0", "field-1").finished} == {each.name for each in plan.stages}
+
+
+def cut_of(plan: Plan, run: Run, *kept: str) -> Cut:
     reached = {each.name: Reached(Member(each.name, [], [], {}, 0, None)) for each in plan.stages}
-    cut = find_cut(plan, run.state, reached, {"field-0", "field-1"})
-    assert {each.name for each in plan.stages} - {*cut.finished} == {"sim-0-redrawn-1", "sim-1-redrawn-1"}
+    return find_cut(plan, run.state, reached, kept)
 
 
 @pytest.mark.parametrize("lost", [1, 2])

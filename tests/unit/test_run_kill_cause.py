@@ -12,7 +12,7 @@ import pytest
 from tests.support.chains import make_plan, make_stage
 from tests.support.imagined_run import Run, verdict_of
 from workflow.run.processes import kernel_oom_kills
-from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
+from workflow.run.processes.kernel_oom_kills import MemoryFacts, MemoryWatch, memory_cgroup
 from workflow.run.records.events_file import from_record, to_line
 from workflow.run.state.events import RanksEnded, StageExited, StageKilled
 from workflow.run.verdict.end_causes import kill_cause
@@ -20,12 +20,6 @@ from workflow.run.verdict.end_causes import kill_cause
 MB = 10**6
 NOTHING = StageKilled(5.0, "md")
 PEAK = replace(NOTHING, peak_bytes=60 * MB, limit_bytes=64 * MB)
-# Linux 6.18, cgroup v1; of v2 the line is the same.
-LOG = (
-    "Memory cgroup out of memory: Killed process 28786 (python) total-vm:79768kB, anon-rss:69888kB, file-rss:6092kB, "
-    "shmem-rss:0kB, UID:0 pgtables:196kB oom_score_adj:0"
-)
-OF_THE_NODE = LOG.replace("Memory cgroup out", "Out").replace("28786 (python)", "17 (my (odd) name)")
 V2_EVENTS = "low 0\nhigh 0\nmax 21\noom 2\noom_kill 1\noom_group_kill 0\n"
 V1_CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
 V1_OWN = "9:name=systemd:/\n4:memory:/job/7\n1:cpu,cpuacct:/\n0::/\n"
@@ -36,16 +30,7 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
     ("facts", "text"),
     [
         (
-            replace(PEAK, log=[LOG], cgroup_kills=1, node_kills=1),
-            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit "
-            "is 64.0 MB",
-        ),
-        (
-            replace(NOTHING, log=["odd"]),
-            ": out of memory: according to its log, the kernel killed one of its processes",
-        ),
-        (
-            replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True, node_kills=1),
+            replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True),
             ": out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
         ),
         (
@@ -53,38 +38,23 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
             ": out of memory: the kernel killed 2 processes of its cgroup /job/7",
         ),
         (
-            replace(PEAK, cgroup="/user.slice", cgroup_kills=1, node_kills=1),
-            ": out of memory? the kernel killed 1 process of cgroup /user.slice for lack of memory; the cgroup "
-            "may include processes of others; the sender of the signal is not known; its largest process had used "
+            replace(PEAK, cgroup="/user.slice", cgroup_kills=1),
+            ": out of memory? the kernel killed 1 process of cgroup /user.slice, which may include processes "
+            "of others; the sender of the signal is not known; its largest process had used "
             "60.0 MB of 64.0 MB",
         ),
         (
-            replace(PEAK, log=[LOG], cgroup="/user.slice", cgroup_kills=1),
-            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit "
-            "is 64.0 MB",
-        ),
-        (
-            replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
-            ": not for lack of memory; the sender of the signal is not known; its largest process had used 60.0 MB of "
-            "64.0 MB",
-        ),
-        (
-            replace(NOTHING, cgroup="/job/7", cgroup_kills=0, node_kills=2),
-            ": out of memory? the kernel killed 2 processes on its node for lack of memory, none of them in cgroup "
-            "/job/7; the sender of the signal is not known",
-        ),
-        (
-            replace(NOTHING, node_kills=2, peak_bytes=3 * MB),
-            ": out of memory? the kernel killed 2 processes on its node for lack of memory; the sender of the signal "
-            "is not known; its largest process had used 3.00 MB",
+            replace(PEAK, cgroup="/job/7", cgroup_kills=0),
+            ": not for lack of memory, as far as its cgroup tells; the sender of the signal is not known; its largest "
+            "process had used 60.0 MB of 64.0 MB",
         ),
         (
             NOTHING,
             "; whether memory ran out is not known",
         ),
         (
-            replace(NOTHING, is_here=False, node_kills=0),
-            "; whether memory ran out there is not known",
+            replace(NOTHING, is_here=False, peak_bytes=3 * MB),
+            "; whether memory ran out there is not known; its largest process had used 3.00 MB",
         ),
         (replace(NOTHING, cgroup_kills=0, is_here=False), "; whether memory ran out there is not known"),
     ],
@@ -94,7 +64,7 @@ def test_only_what_the_evidence_allows_is_said(facts: StageKilled, text: str) ->
 
 
 def test_the_facts_are_events_and_the_verdict_follows_from_them() -> None:
-    facts = replace(PEAK, log=[LOG])
+    facts = replace(PEAK, cgroup="/job/7", cgroup_kills=1)
     assert from_record(json.loads(to_line(facts))) == facts
     run = Run(make_plan([make_stage("md", ["x"])]))
     run.feed_together(facts, StageExited(5.0, "md", None, 9, "one of its ranks"))
@@ -106,7 +76,10 @@ def test_the_facts_are_events_and_the_verdict_follows_from_them() -> None:
     ("facts", "text"),
     [
         (replace(NOTHING, is_here=False), "; whether memory ran out there is not known"),
-        (replace(NOTHING, node_kills=0), ": not for lack of memory; the sender of the signal is not known"),
+        (
+            replace(NOTHING, cgroup_kills=0),
+            ": not for lack of memory, as far as its cgroup tells; the sender of the signal is not known",
+        ),
     ],
 )
 def test_a_rank_on_another_node_is_named_before_what_is_known_of_memory(facts: StageKilled, text: str) -> None:
@@ -116,23 +89,10 @@ def test_a_rank_on_another_node_is_named_before_what_is_known_of_memory(facts: S
     assert verdict_of(run) == ("failed", "md", f"md was killed by signal 9 (SIGKILL) (rank 1 on n3){text}")
 
 
-def test_processes_in_the_kernels_log() -> None:
-    lines = [
-        "usb 1-1: new device",
-        LOG,
-        OF_THE_NODE,
-        "Out of memory: Kill process 5 (old) score 900 or sacrifice child",
-    ]
-    assert [(pid, name) for pid, name, _ in killed_processes(lines)] == [
-        (28786, "python"), (17, "my (odd) name"), (5, "old"),
-    ]  # fmt: skip
-    assert [line for _, _, line in killed_processes(lines)] == lines[1:]
-
-
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of a machine; at first there are none."""
-    for name, place in {"PROC": "proc", "CGROUPS": "cgroup", "KERNEL_LOG": "kmsg"}.items():
+    for name, place in {"PROC": "proc", "CGROUPS": "cgroup"}.items():
         monkeypatch.setattr(kernel_oom_kills, name, tmp_path / place)
     return tmp_path
 
@@ -159,17 +119,14 @@ def test_kills_of_a_cgroup_are_counted_from_when_it_was_seen(
     put(machine, f"{folder}/{file}", text)
     put(machine, f"{folder}/{limit}", "max\n" if limit == "memory.max" else "9223372036854771712\n")
     put(machine, f"{Path(folder).parent}/{limit}", f"{64 * MB}\n")
-    put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 10\n")
     put(machine, "proc/40/cgroup", own)
     put(machine, f"{folder}/cgroup.procs", "40\n")
-    put(machine, "proc/40/comm", "python\n")
     watch = MemoryWatch()
     watch.start("md", 40)
     name = own.splitlines()[-1 if folder.startswith("cgroup/u") else 1].split(":")[2]
-    assert watch.facts("md") == MemoryFacts(64 * MB, name, 0, True, 0)
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 0, True)
     (machine / folder / file).write_text(text.replace("oom_kill 1", "oom_kill 2").replace("oom_kill 3", "oom_kill 4"))
-    put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 11\n")
-    assert watch.facts("md") == MemoryFacts(64 * MB, name, 1, True, 1)
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 1, True)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +145,6 @@ def test_a_cgroup_is_its_own_if_only_its_processes_were_seen_there(
 ) -> None:
     for pid in (40, 41):
         put(machine, f"proc/{pid}/cgroup", V2_OWN)
-        put(machine, f"proc/{pid}/comm", "python\n")
     folder = "cgroup/user.slice/job-7.scope"
     put(machine, f"{folder}/memory.events", V2_EVENTS)
     if before is not None:
@@ -216,30 +172,6 @@ def test_a_launcher_and_its_ranks_in_different_cgroups(machine: Path) -> None:
     watch.look("md", [40, 41])
     facts = watch.facts("md")
     assert (facts.cgroup, facts.cgroup_kills) == ("/ranks", 1)
-
-
-def test_the_kernels_log_names_processes_of_the_stage_since_its_start(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    for pid, comm in ((28786, "python"), (17, "my (odd) name"), (30, "python")):
-        put(machine, f"proc/{pid}/comm", f"{comm}\n")
-    watch = MemoryWatch()
-    watch.start("md", 28786)
-    watch.start("other", 30)
-    watch.look("other", [30, 17])
-    old, other = LOG.replace("69888", "1"), LOG.replace("28786", "30").replace("python", "bash")
-    records = [f"6,1,{98 * 10**6},-;{old}", f"3,2,{101 * 10**6},-;{LOG}", f"3,3,{101 * 10**6},-;{other}"]
-    # The kernel gives one record a read; a file gives all, so this one has the record of interest only.
-    for record, facts in zip(records, [(), (LOG,), ()], strict=True):
-        (machine / "kmsg").write_text(record + "\n SUBSYSTEM=x\n")
-        assert watch.facts("md").log == facts
-    (machine / "kmsg").write_text(f"3,4,{101 * 10**6},-;{OF_THE_NODE}\n")
-    assert watch.facts("other").log == (OF_THE_NODE,)
-    assert watch.facts("md").log == ()
-    (machine / "kmsg").write_text("not a record")
-    assert watch.facts("md").log == ()
 
 
 @pytest.mark.usefixtures("machine")

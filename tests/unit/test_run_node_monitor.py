@@ -120,9 +120,7 @@ def test_pause_of_the_supervisor_loses_no_node() -> None:
 
 def test_lines_come_back_as_they_were() -> None:
     ranks = [RankProcess("md", number, 100 + number, "0-3,8") for number in range(100)]
-    facts = MemoryFacts(
-        limit_bytes=10, cgroup="/job", cgroup_kills=1, cgroup_is_own=True, node_kills=2, log=("killed",)
-    )
+    facts = MemoryFacts(limit_bytes=10, cgroup="/job", cgroup_kills=1, cgroup_is_own=True)
     lines = list(
         to_lines("n1", ranks=ranks, gone=[("md", 3)], memory={"md": facts}, load=NodeLoad(1.5, 2**30), sees_beats=True)
     )
@@ -151,9 +149,9 @@ def test_ranks_that_run() -> None:
         RankSeen("md", 1, 1, "n2", 12, "0-1"),
         RankSeen("saxs", 0, 1, "n2", 13, "1"),
     ]
-    watch.take([*to_lines("n2", gone=[("md", 1)], memory={"md": MemoryFacts(node_kills=1)})], 2)
+    watch.take([*to_lines("n2", gone=[("md", 1)], memory={"md": MemoryFacts(cgroup_kills=1)})], 2)
     assert watch.take_changed() == []
-    assert watch.memory_facts("md") == [("n2", MemoryFacts(node_kills=1))]
+    assert watch.memory_facts("md") == [("n2", MemoryFacts(cgroup_kills=1))]
     found = silences(watch, range(1, 70), "n1")
     assert found == [
         NodeSilent(7, 1, "n2", 5),

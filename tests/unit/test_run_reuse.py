@@ -265,20 +265,3 @@ def test_what_people_read() -> None:
         "re-used from run-1:\n  sim   re-used\n  mean  runs: is new"
     )
     assert "all stages run" in reuse_text(None, {})
-
-
-MEMBERS = """
-stages:
-  sim:
-    command: [sim, "${{ member.F }}"]
-    members: {count: 2, draw: {F: {from: 1, to: 2}}}
-    on_failure: redraw
-"""
-
-
-def test_one_that_begins_if_another_fails_runs_where_that_runs_anew(plan_of: Planner) -> None:
-    plan = plan_of(MEMBERS)
-    assert running(why_they_run(plan, plan, {})) == []
-    found = why_they_run(plan, plan, {"sim-1": "had not succeeded"})
-    assert running(found) == ["sim-1", "sim-1-redrawn-1"]
-    assert found["sim-1-redrawn-1"] == "begins if sim-1 fails, which runs anew"

@@ -15,6 +15,7 @@ from workflow.run.state.events import (
     Event,
     Interrupted,
     NodeLost,
+    NodeRanks,
     NodeSeen,
     NodeSilent,
     ProofTaken,
@@ -31,7 +32,6 @@ from workflow.run.state.events import (
     StageSuspended,
     StageWorked,
     StopPlanned,
-    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -496,7 +496,7 @@ def test_what_a_stage_does_without_a_step() -> None:
 
 
 def test_warnings_about_nodes_are_kept_in_their_order() -> None:
-    first, second = (StrangeReader(t, "md", ["atoms"], "10.0.0.7:4711") for t in (2.0, 3.0))
+    first, second = (NodeRanks(t, 0, "n1", "md", [(0, 7, "0-3")], "rank 0 of md is on n1") for t in (2.0, 3.0))
     assert chained(first, second).warnings == (first, second)
 
 

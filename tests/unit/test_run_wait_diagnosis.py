@@ -13,7 +13,6 @@ from workflow.run.state.events import (
     StageExited,
     StageStarted,
     StageSuspended,
-    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -150,16 +149,6 @@ def test_analysis_that_writes_seldom_waits_for_its_input() -> None:
     wait = waits_for(state, "saxs")
     assert wait is not None
     assert wait.text == "waits for step 41 of atoms (queue 0/2)"
-
-
-def test_a_reader_that_nobody_planned_is_named_where_its_writer_is_concerned() -> None:
-    stranger = StrangeReader(7, "md", ["atoms"], "10.0.0.7 port 4711")
-    text = "saxs waits for step 1 of atoms (queue 0/2); md has been busy for 9.0 s without a first step"
-    assert diagnose(moment(*opened(), stranger), "saxs", 9) == ("md", f"{text}; {stranger.text}")
-    assert diagnose(moment(*opened(), replace(stranger, stage="keep")), "saxs", 9) == ("md", text)
-    full = [at(5, "atoms", "saxs", 1), at(6, "atoms", "md", 3)]
-    cause, text = diagnose(moment(*opened(), *full, stranger), "md", 9)
-    assert (cause, text.rpartition("; ")[2]) == ("saxs", stranger.text), "the waiting stage itself"
 
 
 def test_a_stage_that_was_killed_in_a_call_waits_for_nobody() -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.file.load_campaign import Campaign
+    from workflow.campaign.planning.campaign_size import CampaignSize
     from workflow.campaign.planning.planned_trials import PlannedCampaign
-    from workflow.campaign.planning.simulated_campaign import PackedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
@@ -37,7 +37,7 @@ def plan_campaign(
     profiles: Sequence[str] = (),
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
-) -> tuple[PlannedCampaign, list[Problem], PackedCampaign | None]:
+) -> tuple[PlannedCampaign, list[Problem], CampaignSize | None]:
     """The trials of a campaign with their plans, messages about the campaign, and how the trials would run; starts
     nothing.
 
@@ -50,18 +50,18 @@ def plan_campaign(
     """
     sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
-    packed = None
+    size = None
     with contextlib.suppress(SpecError):  # of jobs: it is among the problems
-        packed = _packed(planned, where, sites) if planned.ready else None
-    return planned, problems, packed
+        size = _size(planned, where, sites) if planned.ready else None
+    return planned, problems, size
 
 
-def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
-    """How those repetitions run that are not finished, with durations from the ledger where there is one."""
+def _size(planned: PlannedCampaign, directory: Path, sites: Sites) -> CampaignSize:
+    """What the repetitions that are not finished need, with durations from the ledger where there is one."""
     from workflow.campaign.execution.campaign_loop import is_left
     from workflow.campaign.execution.choose_executor import has_all_cores
     from workflow.campaign.ledger import read_history
-    from workflow.campaign.planning.simulated_campaign import pack_campaign, pilots_of
+    from workflow.campaign.planning.campaign_size import pilots_of, size_campaign
     from workflow.campaign.planning.trial_requests import EstimatedDurations
 
     first = planned.ready[0]
@@ -70,7 +70,7 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCa
     finished = {each for each in planned.repetitions if not is_left(planned, history, each)}
     estimates = EstimatedDurations.from_history(history, planned.spec.expected, planned.spec.deadline)
     pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
-    return pack_campaign(planned, estimates, pilots, finished)
+    return size_campaign(planned, estimates, pilots, finished)
 
 
 def campaign_options(
@@ -117,9 +117,9 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, elsewhere_note, options_note
+    from workflow.campaign.planning.campaign_size import needs_jobs
     from workflow.campaign.planning.job_allocation import job_problems
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
-    from workflow.campaign.planning.simulated_campaign import needs_jobs
     from workflow.installation import install_command
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
@@ -242,7 +242,7 @@ def _checked_campaign(
 
 def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: Sites) -> dict[str, Site]:
     """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
-    from workflow.campaign.planning.simulated_campaign import needs_jobs
+    from workflow.campaign.planning.campaign_size import needs_jobs
     from workflow.plan.stage_needs import stage_needs
     from workflow.plan.topology.implicit_stages import complete_pipeline
 

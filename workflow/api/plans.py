@@ -77,21 +77,6 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Se
     return load_site(name, loaded.path.parent, received, settings)
 
 
-def portable_plan(loaded: Loaded) -> str:
-    """The plan of a pipeline without the facts of a machine, as JSON: the same text on every machine.
-
-    Raises:
-        SpecError: all that is wrong, with places in the pipeline file.
-    """
-    from workflow.plan.portable_plan import portable_plan as decide
-    from workflow.site.load_site import any_machine, read_site_file
-
-    # What `auto` would choose is no fact of the pipeline.
-    name = "local" if loaded.spec.site == AUTO_SITE else loaded.spec.site
-    site, stated = any_machine(read_site_file(name, loaded.path.parent))
-    return decide(loaded, site, stated)
-
-
 def refuse_missing(pipeline: CompletePipeline, plan: Plan, site: Site) -> list[Problem]:
     """What this machine seems to lack for the stages, as warnings with places in the pipeline file.
 

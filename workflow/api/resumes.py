@@ -107,7 +107,6 @@ def plan_part(
         states=dict(cut.states),
         unused=unused,
         finished={name: {end.stream: end.steps for end in state.ends_of(name)} for name in cut.finished},
-        given_up=list(cut.given_up),
         pieces=_pieces(plan, cut, held),
         changed=[
             *changed_settings(with_same_pythons(read_plan_file(directory), plan), plan),

@@ -191,8 +191,6 @@ class _Outputs:
         name = self.stage.name
         if name not in self.state.stages:
             return ""
-        if self.state.stages[name].status == "unneeded":
-            return ""
         if self.state.stages[name].status != "succeeded":
             return "had not succeeded"
         if self.state.skipped.get(name):

@@ -19,8 +19,8 @@ from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt
+from workflow.campaign.planning.campaign_size import CampaignSize
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
-from workflow.campaign.planning.simulated_campaign import PackedCampaign
 from workflow.campaign.results.campaign_tables import (
     comparison_table,
     method_text,
@@ -49,9 +49,7 @@ MOST_SHOWN = 20
 _KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
 
-def show_plan(
-    planned: PlannedCampaign, packed: PackedCampaign | None, messages: list[Problem], wide: bool = False
-) -> None:
+def show_plan(planned: PlannedCampaign, size: CampaignSize | None, messages: list[Problem], wide: bool = False) -> None:
     """The trials of a campaign, how they run and what they cost."""
     console = make_output(wide=wide)
     spec, cost = planned.spec, expected_cost(planned)
@@ -64,7 +62,7 @@ def show_plan(
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
-    for line in packing_lines(packed, spec, refused=bool(planned.refused)) if packed is not None else []:
+    for line in size_lines(size, spec, refused=bool(planned.refused)) if size is not None else []:
         say(console, line, wrap=True)
     if planned.refused:
         say(console, f"{plural(len(planned.refused), 'trial')} cannot run: the errors say why")
@@ -321,72 +319,65 @@ def violation_text(each: TrialViolation, succeeded: int) -> str:
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
 
 
-def packing_lines(packed: PackedCampaign, spec: CampaignSpec, *, refused: bool = False) -> list[str]:
+def size_lines(size: CampaignSize, spec: CampaignSpec, *, refused: bool = False) -> list[str]:
     """What is left, a line or two on side by side or not, and one on time and cost.
 
     `refused`: some trials cannot run.
     """
-    if not packed.left:
+    if not size.left:
         return ["all of them are finished" + ("" if refused else ": nothing is left to run")]
-    done = f"{packed.finished} of them {'is' if packed.finished == 1 else 'are'} finished; for the other {packed.left}:"
-    return [*([done] if packed.finished else []), *_of_those_left(packed, spec)]
+    done = f"{size.finished} of them {'is' if size.finished == 1 else 'are'} finished; for the other {size.left}:"
+    return [*([done] if size.finished else []), *_of_those_left(size, spec)]
 
 
-def _of_those_left(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
-    if packed.pilots.job_each:
-        return _job_each(packed, spec)
-    at_once = packed.timeline.most_at_once
-    lines = [_side_by_side(packed, at_once)] if at_once > 1 else _one_at_a_time(packed)
-    if packed.pilots.in_jobs:
-        lines.append(_jobs(packed))
-    if never := len(packed.timeline.never):
+def _of_those_left(size: CampaignSize, spec: CampaignSpec) -> list[str]:
+    if size.pilots.job_each:
+        return _job_each(size, spec)
+    lines = [_side_by_side(size)] if size.at_once > 1 else _one_at_a_time(size)
+    if size.pilots.in_jobs:
+        lines.append(_jobs(size))
+    if never := size.never:
         too_long = "expected to take longer than a job: give `jobs:` a longer `time`"
-        fault = too_long if packed.pilots.in_jobs else "too large for the nodes that are here"
+        fault = too_long if size.pilots.in_jobs else "too large for the nodes that are here"
         lines.append(f"{never} of them {'is' if never == 1 else 'are'} {fault}")
-    return [*lines, *_time(packed, spec, at_once)]
+    return [*lines, _time(size, spec)]
 
 
-def _job_each(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
+def _job_each(size: CampaignSize, spec: CampaignSpec) -> list[str]:
     """The queue decides how many run at once; how long that takes is not known."""
     text = "each runs in a batch job of its own, as many at once as the queue runs"
-    if packed.known_by == "deadline":
-        return [text, *_time(packed, spec, 1)]
-    return [text, f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"]
+    if size.known_by == "deadline":
+        return [text, _time(size, spec)]
+    return [text, f"cost: {node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"]
 
 
-def _side_by_side(packed: PackedCampaign, at_once: int) -> str:
-    text = f"they run side by side, up to {at_once} at once, "
-    if packed.pilots.share_nodes:
+def _side_by_side(size: CampaignSize) -> str:
+    text = f"they run side by side, up to {size.at_once} at once, "
+    if size.pilots.share_nodes:
         return text + "each on its own cores: those on one node disturb each other"
     return text + "each on its own nodes"
 
 
-def _one_at_a_time(packed: PackedCampaign) -> list[str]:
-    where = "" if packed.pilots.in_jobs else " on this machine"
+def _one_at_a_time(size: CampaignSize) -> list[str]:
+    where = "" if size.pilots.in_jobs else " on this machine"
     text = f"they run one at a time{where}, so that none disturbs another"
-    if packed.most_if_shared < 2 or packed.pilots.share_nodes:
+    if size.most_if_shared < 2 or size.pilots.share_nodes:
         return [text]
-    more = f"`side_by_side: cores` runs up to {packed.most_if_shared} at once"
+    more = f"`side_by_side: cores` runs up to {size.most_if_shared} at once"
     return [text, f"{more}; they then disturb each other"]
 
 
-def _jobs(packed: PackedCampaign) -> str:
-    used, size = packed.timeline.pilots, packed.pilots.size
-    count = "" if packed.known_by == "deadline" else f"{used}, "
-    same_time = f", {packed.pilots.count} at the same time" if 1 < packed.pilots.count < used else ""
-    return f"jobs: {count}{plural(size.nodes, 'node')} for at most {duration(size.time_s)} each{same_time}"
+def _jobs(size: CampaignSize) -> str:
+    pilot, count = size.pilots.size, 1 if size.pilots.one_at_a_time else size.pilots.count
+    same_time = f", {count} at the same time" if count > 1 else ""
+    return f"jobs: {plural(pilot.nodes, 'node')} for at most {duration(pilot.time_s)} each{same_time}"
 
 
-def _time(packed: PackedCampaign, spec: CampaignSpec, at_once: int) -> list[str]:
-    if packed.known_by == "deadline":
-        return [
-            f"time: not known; at most {duration(spec.deadline)} a run; write `expected: 20 s` in the file to state it"
-        ]
-    timeline = packed.timeline
-    queue = ", besides the time in the queue" if packed.pilots.in_jobs else ""
-    cost = f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"
-    lines = [f"time: {duration(timeline.makespan_s)}{queue}, {cost}"]
-    if at_once > 1:
-        percent = f"{100 * timeline.efficiency:.0f} %"
-        lines.append(f"ideal, with no node ever idle: {duration(timeline.ideal_s)}; the plan reaches {percent} of it")
-    return lines
+def _time(size: CampaignSize, spec: CampaignSpec) -> str:
+    if size.known_by == "deadline":
+        most = f"at most {duration(spec.deadline)} a run"
+        return f"time: not known; {most}; write `expected: 20 s` in the file to state it"
+    least = "at least " if size.at_once > 1 else ""
+    queue = ", besides the time in the queue" if size.pilots.in_jobs else ""
+    cost = f"cost: {least}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"
+    return f"time: {least}{duration(size.time_s)}{queue}, {cost}"

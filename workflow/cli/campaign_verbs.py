@@ -112,16 +112,16 @@ def plan(
     from workflow.api.campaigns import plan_campaign
     from workflow.campaign.show_campaign import show_plan, write_plan_junit
 
-    planned, problems, packed = plan_campaign(file, directory, **vars(options))
+    planned, problems, size = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
     if as_json:
         from workflow.cli.json_output import CampaignPlan
 
-        document = CampaignPlan.of(planned, packed, problems)
+        document = CampaignPlan.of(planned, size, problems)
         click.echo(document.to_json(), nl=False)
         sys.exit(EXIT_OK if document.ok else EXIT_BAD_INPUT)
-    show_plan(planned, packed, [problem for problem in problems if problem.level != "error"], wide)
+    show_plan(planned, size, [problem for problem in problems if problem.level != "error"], wide)
     refuse(planned, problems)
 
 

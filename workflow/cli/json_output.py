@@ -19,8 +19,8 @@ from workflow.site.load_site import KnownSite
 from workflow.spec.models.component import Component
 
 if TYPE_CHECKING:
+    from workflow.campaign.planning.campaign_size import CampaignSize
     from workflow.campaign.planning.planned_trials import PlannedCampaign
-    from workflow.campaign.planning.simulated_campaign import PackedCampaign
 
 
 class JsonDocument(BaseModel):
@@ -197,8 +197,10 @@ class CampaignPlan(JsonDocument):
     finished: int | None = Field(description="repetitions that need not run")
     left: int | None = Field(description="repetitions that are not finished")
     at_once: int | None = Field(description="how many of these would run at the same time; null if the queue decides")
-    time_s: float | None = Field(description="total time of these, without the time in the queue")
-    node_hours: float | None = Field(description="cost of these")
+    time_s: float | None = Field(
+        description="total time of these, without the time in the queue; where several run at once, at least so long"
+    )
+    node_hours: float | None = Field(description="cost of these; where several run at once, with no node ever idle")
     known_by: Literal["measured", "expected", "deadline"] | None = Field(
         description="what time and cost are based on; deadline: they are not known"
     )
@@ -206,8 +208,8 @@ class CampaignPlan(JsonDocument):
     problems: list[ProblemPart] = Field(description="errors, warnings and notes on the campaign as a whole")
 
     @classmethod
-    def of(cls, planned: PlannedCampaign, packed: PackedCampaign | None, problems: Sequence[Problem]) -> CampaignPlan:
-        """The plan as it is printed for people; `packed`: None where nothing can run."""
+    def of(cls, planned: PlannedCampaign, size: CampaignSize | None, problems: Sequence[Problem]) -> CampaignPlan:
+        """The plan as it is printed for people; `size`: None where nothing can run."""
         each = planned.spec.repetitions + planned.spec.warmup
         ready = [
             PlannedTrial(
@@ -228,18 +230,18 @@ class CampaignPlan(JsonDocument):
             for trial in planned.refused
         ]
         # The deadline is what a run may take, not what it will take.
-        known = packed is not None and packed.known_by != "deadline"
-        in_queue = packed is not None and packed.pilots.job_each
+        known = size is not None and size.known_by != "deadline"
+        in_queue = size is not None and size.pilots.job_each
         return cls(
             campaign=planned.spec.campaign,
             ok=not refused and not any(problem.level == "error" for problem in problems),
             repetitions=each * len(ready),
-            finished=packed.finished if packed is not None else None,
-            left=packed.left if packed is not None else None,
-            at_once=packed.timeline.most_at_once if packed is not None and not in_queue else None,
-            time_s=packed.timeline.makespan_s if packed is not None and known and not in_queue else None,
-            node_hours=packed.node_s / 3600 if packed is not None and known else None,
-            known_by=packed.known_by if packed is not None else None,
+            finished=size.finished if size is not None else None,
+            left=size.left if size is not None else None,
+            at_once=size.at_once if size is not None and not in_queue else None,
+            time_s=size.time_s if size is not None and known and not in_queue else None,
+            node_hours=size.node_s / 3600 if size is not None and known else None,
+            known_by=size.known_by if size is not None else None,
             trials=[*ready, *refused],
             problems=[ProblemPart.of(problem) for problem in problems],
         )

@@ -134,12 +134,6 @@ def check_strategy_options(strategies: str | None, blocks: str | None, shape: st
         raise click.UsageError(f"{option} has no effect without --strategies: add `--strategies STREAM`")
 
 
-def check_portable_option(portable: bool, as_json: bool, others: bool) -> None:
-    """Raise UsageError for --portable without --json, or with options that print something else."""
-    if portable and (others or not as_json):
-        raise click.UsageError("--portable is a form of the whole plan as JSON: use `wf plan --json --portable`")
-
-
 def reuse_option(function: F) -> F:
     """`--reuse [RUN]`: the verb gets `reuse`, "" without a name."""
 

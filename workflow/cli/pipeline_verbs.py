@@ -12,7 +12,6 @@ import click
 
 from workflow.cli.options import (
     GivenPipeline,
-    check_portable_option,
     check_strategy_options,
     json_option,
     pipeline_options,
@@ -119,9 +118,6 @@ def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
 @pipeline_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, byte for byte as a run writes it")
 @click.option(
-    "--portable", is_flag=True, help="With --json: placeholders for this machine, so that CI can compare two plans"
-)
-@click.option(
     "--explain",
     metavar="KEY",
     help="Show where a value comes from: streams.atoms.queue.limit",
@@ -133,7 +129,6 @@ def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
 def plan(
     given: GivenPipeline,
     as_json: bool,
-    portable: bool,
     job_script: bool,
     explain: str | None,
     strategies: str | None,
@@ -146,15 +141,11 @@ def plan(
 
     PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
-    from workflow.api.plans import forecast_plan, job_notes, portable_plan, show_warnings
+    from workflow.api.plans import forecast_plan, job_notes, show_warnings
     from workflow.api.runs import plan_run
 
     check_strategy_options(strategies, blocks, shape)
-    check_portable_option(portable, as_json, others=bool(explain or strategies))
     loaded = given.load()
-    if portable:
-        click.echo(portable_plan(loaded), nl=False)
-        return
     planned = plan_run(loaded)
     reused = None
     if reuse is not None:

@@ -9,16 +9,7 @@ import click
 from workflow.errors import Problem
 from workflow.redaction import shown_line
 from workflow.spec.shipped import is_path
-from workflow.spec.suggest import did_you_mean, shortened
-
-_NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
-# What users may have written when it was there, and what to use instead.
-REMOVED = {
-    "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
-    "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
-    "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
-    **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
-}
+from workflow.spec.suggest import REMOVED, did_you_mean, shortened
 
 
 def unknown_verb(word: str, verbs: list[str]) -> str:

@@ -304,13 +304,9 @@ class ChangePlan(PlanPart):
 class MemberPlan(PlanPart):
     """Which member of an ensemble a stage is."""
 
-    rare: ClassVar[tuple[str, ...]] = ("stands_in_for",)
     ensemble: str = Field(description="the name of the stage in the pipeline file")
     index: int
     values: dict[str, Scalar] = Field({}, description="its own values, by name")
-    stands_in_for: str = Field(
-        "", description="the member that must have failed before this one begins, with newly drawn values"
-    )
 
 
 class StagePlan(PlanPart):
@@ -378,11 +374,6 @@ class StagePlan(PlanPart):
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )
-
-    @property
-    def stands_in_for(self) -> str:
-        """The stage that must have failed before this one begins; "": it begins anyway."""
-        return "" if self.member is None else self.member.stands_in_for
 
     @property
     def told_by(self) -> str | None:
@@ -526,7 +517,7 @@ class PiecePlan(PlanPart):
 class PartPlan(PlanPart):
     """The run goes on where an earlier one has ended, or re-uses files of one: what there is of it already."""
 
-    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "skipped", "changed", "linked", "given_up")
+    rare: ClassVar[tuple[str, ...]] = ("states", "unused", "skipped", "changed", "linked")
     number: int = Field(
         description="of this part, counted from 1, the run with which all began; such a run has only re-used files"
     )
@@ -542,9 +533,6 @@ class PartPlan(PlanPart):
     )
     finished: dict[str, dict[str, int]] = Field(
         description="stage that is not started again → stream → the steps that it has written or read"
-    )
-    given_up: list[str] = Field(
-        [], description="those of them that had failed, and in whose places members with newly drawn values begin"
     )
     pieces: dict[str, list[PiecePlan]] = Field(
         description="file, relative to the run directory → what earlier parts hold of it, in the order of its steps"
@@ -597,11 +585,6 @@ class Plan(PlanPart):
     def most_parts(self) -> int:
         """How many jobs may go on with the run, one after the other, this one included; 1: none follows."""
         return 1 if self.allocation is None else self.allocation.parts
-
-    @property
-    def stand_ins(self) -> dict[str, str]:
-        """Member → the one with newly drawn values that begins if it fails."""
-        return _once(self, "_stand_ins", self.stages, _stand_ins)
 
     @property
     def is_attached(self) -> bool:
@@ -674,10 +657,6 @@ def _by_name(items: list[Named]) -> dict[str, Named]:
 
 def _signalled(stages: list[StagePlan]) -> list[StagePlan]:
     return [each for each in stages if each.checkpoint is not None and each.checkpoint.signal]
-
-
-def _stand_ins(stages: list[StagePlan]) -> dict[str, str]:
-    return {each.stands_in_for: each.name for each in stages if each.stands_in_for}
 
 
 def _node_ranges(stages: list[StagePlan]) -> list[tuple[int, int]]:

@@ -28,9 +28,6 @@ def read_plan(text: str | bytes, name: str) -> Plan:
     try:
         if not isinstance(data, dict) or not isinstance(data.get("stages"), list):
             raise RunError(f"{name} cannot be read: it is not a plan", _HINT)
-        if "portable_plan" in data:
-            hint = "write one without --portable: `wf plan PIPELINE --json`"
-            raise RunError(f"{name} is a portable plan, which cannot be run", hint)
         check_version(data, "plan_version", PLAN_VERSION, name)
         plan = Plan.model_validate_json(text)
         for group in plan.groups:

@@ -23,7 +23,6 @@ RunVerdict = Literal[
 Activity = Literal["open", "compute", "device", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal[
     "waiting", "starting", "running", "stopping", "restarting", "ended", "succeeded", "failed", "stopped",
-    "unneeded",
 ]  # fmt: skip
 ExpectationState = Literal["met", "violated", "not_measured", "not_checked"]
 
@@ -155,16 +154,12 @@ class StagePart(ReportPart):
     kind: str
     program: str = Field(description="the component's name, or the command")
     ensemble: str = Field("", description="the ensemble that it is a member of; empty: none")
-    stands_in_for: str = Field("", description="the member that must have failed before it begins; empty: none")
     values: dict[str, Scalar] = Field({}, description="of a member of an ensemble its own values, by name")
     ranks: int
     hosts: list[str] = Field(
         [], description="the nodes of a job on which it ran last, in the plan's order; []: this machine, or not known"
     )
-    state: StageVerdict = Field(
-        description="ended: its process is gone, and it has no verdict; unneeded: it never began, because the "
-        "member in whose place it would begin has not failed"
-    )
+    state: StageVerdict = Field(description="ended: its process is gone, and it has no verdict")
     pid: int | None = None
     exit_code: int | None = None
     signal: int | None = None

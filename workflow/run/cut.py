@@ -37,8 +37,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Cut:
-    """What fits together: `finished` stages are not started again, each other one has its positions. `given_up`: those
-    of them that had failed, in whose places others begin.
+    """What fits together: `finished` stages are not started again, each other one has its positions.
 
     `states`: stage → the file of the state from which it goes on. `reasons`: what decides where a stage begins, for
     people.
@@ -48,7 +47,6 @@ class Cut:
     positions: Positions = field(default_factory=lambda: Positions({}, {}))
     states: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
-    given_up: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -69,9 +67,7 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
         reached: stage → how far it has come.
         kept: the streams all of whose steps can be read again, from their files or their spools.
     """
-    # One that was given up, in whose place another one begins, does not begin again.
-    given_up = {name for name in plan.stand_ins if state.stages[name].ignored}
-    finished = _finished(plan, state, kept, given_up)
+    finished = _finished(plan, state, kept)
     optional = [name for name in _come_along(plan, reached) if name not in finished]
     apart = {*finished, *optional}
     begins, ends = dict[str, Mapping[str, int]](), dict[str, Mapping[str, int]]()
@@ -91,7 +87,7 @@ def find_cut(plan: Plan, state: RunState, reached: Mapping[str, Reached], kept: 
         begins[name] = ends[name] = _as_it_comes(plan, plan.stage(name), apart, ends)
         reasons[name] = "keeps only what follows" if any(begins[name].values()) else ""
     done = tuple(stage.name for stage in plan.stages if stage.name in finished)
-    return Cut(done, Positions(begins, ends), states, reasons, tuple(name for name in done if name in given_up))
+    return Cut(done, Positions(begins, ends), states, reasons)
 
 
 def _come_along(plan: Plan, reached: Mapping[str, Reached]) -> list[str]:
@@ -120,21 +116,18 @@ def _as_it_comes(
     return found
 
 
-def _finished(plan: Plan, state: RunState, kept: Collection[str], given_up: Collection[str]) -> set[str]:
+def _finished(plan: Plan, state: RunState, kept: Collection[str]) -> set[str]:
     """The stages that have done their work, and whose steps nobody misses."""
-    # Nobody misses what one that was not needed has not written, nor what one that was given up might have written.
-    out = {name for name, stage in state.stages.items() if stage.status == "unneeded"} | {*given_up}
-    streams = [each for each in plan.streams if each.writer not in out]
     found = {name for name, stage in state.stages.items() if stage.status == "succeeded"}
     # A spool that holds all steps of a writer that has ended has done its work, whether it has closed its file or not.
     spooled = [each for each in plan.streams if each.spool and each.name in kept and each.writer in found]
     found |= {plan.stream(each.spool).writer for each in spooled}
     optional = {stage.name for stage in plan.stages if stage.optional}
-    while again := {name for stream in streams for name in _missed(stream, found, kept, optional)}:
+    while again := {name for stream in plan.streams for name in _missed(stream, found, kept, optional)}:
         found -= again
     # What is optional and has nothing left to read is not started.
-    gone = [each for each in streams if each.writer in found and each.name not in kept]
-    return found | {reader for stream in gone for reader in stream.readers} | {*given_up}
+    gone = [each for each in plan.streams if each.writer in found and each.name not in kept]
+    return found | {reader for stream in gone for reader in stream.readers}
 
 
 def _missed(stream: StreamPlan, finished: set[str], kept: Collection[str], optional: Collection[str]) -> Iterator[str]:

@@ -38,7 +38,6 @@ from workflow.run.state.lifecycle_events import (
     StageSilent,
     StageStopped,
     StageSucceeded,
-    StageUnneeded,
     StopRequested,
 )
 from workflow.run.state.reducer import fold, with_stage
@@ -277,9 +276,6 @@ def _mark_if_open(decisions: Decisions, name: str) -> None:
 def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have ended. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not decisions.state.proving
-    given_up = decisions.state.plan.part.given_up if begins and decisions.state.plan.part is not None else []
-    for name in given_up:
-        _leave_out(decisions, name, "")  # who reads what it has written looks for this in the events of this part
     if begins or decisions.succeeded:
         _start_waiting(decisions)
 
@@ -292,10 +288,6 @@ def _start_waiting(decisions: Decisions) -> None:
             if decisions.state.stages[plan.name].status == "waiting"
             and all(_has_ended(decisions.state.stages[name]) for name in plan.starts_after)
         ]
-        if unneeded := [name for name in ready if not _is_needed(decisions.state, name)]:
-            for name in unneeded:
-                decisions.decide(StageUnneeded(decisions.t, name, _written(decisions.state, name)))
-            continue  # others may have waited for these
         if not ready or _refuse_lost(decisions, ready):
             return
         _leave_out_orphans(decisions, ready)
@@ -329,13 +321,7 @@ def _end_orphans(decisions: Decisions) -> None:
 
 def _has_ended(stage: StageState) -> bool:
     """Whether those that wait for a stage may start."""
-    return stage.status in ("succeeded", "unneeded") or (stage.ignored and not stage.runs)
-
-
-def _is_needed(state: RunState, name: str) -> bool:
-    """Whether a stage begins at all: not in the place of a member that has not failed."""
-    before = state.plan.stage(name).stands_in_for
-    return not before or state.stages[before].ignored
+    return stage.status == "succeeded" or (stage.ignored and not stage.runs)
 
 
 def _written(state: RunState, name: str) -> list[str]:
@@ -503,7 +489,7 @@ def _ignore(decisions: Decisions, name: str, why: str = "") -> None:
 
 def _leave_out(decisions: Decisions, name: str, why: str) -> None:
     plan, written = decisions.state.plan, _written(decisions.state, name)
-    decisions.decide(StageIgnored(decisions.t, name, written, why, plan.stand_ins.get(name, "")))
+    decisions.decide(StageIgnored(decisions.t, name, written, why))
     for reader in (reader for stream in written for reader in plan.stream(stream).readers):
         _mark_if_open(decisions, reader)
 

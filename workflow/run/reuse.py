@@ -66,9 +66,6 @@ def _late_readers(plan: Plan, found: Mapping[str, str]) -> Iterator[tuple[str, s
             for reader in stream.readers:
                 if not found[reader]:
                     yield reader, f"reads {stream.name}, which {stream.writer} writes anew"
-    for before, name in plan.stand_ins.items():
-        if found[before] and not found[name]:
-            yield name, f"begins if {before} fails, which runs anew"
 
 
 def _change(now: Plan, before: Plan, name: str) -> str:

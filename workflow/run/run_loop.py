@@ -52,7 +52,6 @@ from workflow.run.lifecycle import step, wake_at
 from workflow.run.newest_state import NewestState
 from workflow.run.observe.disk_room import full_disk_note, full_place_text
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages, visibility_s
-from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.observe.stream_evidence import copies_text
 from workflow.run.part_files import join_files, joined_inputs
 from workflow.run.passed_values import hand_over
@@ -92,7 +91,6 @@ from workflow.run.state.events import (
     StageWorked,
     SteeringRefused,
     StepsDropped,
-    StrangeReader,
     StreamHint,
     StreamTrouble,
     Tick,
@@ -153,7 +151,6 @@ class RunLoop:
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))
-        self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
         # Processes that open a stream in place of a stage that has failed → the stream, their folder.
         self.replacements: dict[str, tuple[str, Path]] = {}
@@ -487,7 +484,6 @@ class RunLoop:
         self.sample_cpu(turns, now)
         self.look_for_left(now)
         self.look_for_suspended(now)
-        self.look_for_strangers(now)
         if self.limited and now >= self.drops_at:
             self.drop_steps()
             # Where it takes long, because there are big states to check, it is done less often.
@@ -619,12 +615,6 @@ class RunLoop:
         # Where there are many of them, it is done less often.
         self.suspended_at = now + max(QUIET_S, LOOK_SHARE * (self.clock.now() - now))
 
-    def look_for_strangers(self, now: float) -> None:
-        """Who is connected to a writer of a stream and is not of this run."""
-        if (name := self.strangers.next_turn(now)) is not None and (pids := self.processes.pids_here(name)):
-            found = self.strangers.look(pids, self.processes.members)
-            self.events += [StrangeReader(now, name, self.strangers.streams[name], who) for who in found]
-
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
         """A stage has ended, `since` then: what it did until then, and how it ended.
 
@@ -677,11 +667,11 @@ class RunLoop:
         is_here, facts = self.processes.has_all_here(name), self.processes.memory_facts(name)
         seen = self.guards.memory_facts(stage) if self.guards is not None and not is_here else []
         if elsewhere := [facts for _, facts in seen]:
-            is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
+            is_here, facts = True, max(elsewhere, key=lambda facts: facts.cgroup_kills or 0)
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
             t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
-            facts.cgroup_kills, is_own, facts.node_kills, list(facts.log), self.guard_that_killed(),
+            facts.cgroup_kills, is_own, self.guard_that_killed(),
         )  # fmt: skip
 
     def guard_that_killed(self) -> str:

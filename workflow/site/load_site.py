@@ -172,20 +172,6 @@ def _merged(node: Node, below: Node | None, depth: int) -> Node:
 
 # Of a machine whose number of nodes is not known: as many as any plan needs.
 MANY_NODES = 10_000
-# For a plan that is the same on every machine: where a file says `auto`, there is enough, or it is not known.
-_ANY_MACHINE: dict[str, Any] = {
-    "nodes": MANY_NODES,
-    "cores_per_node": 4096,
-    "memory_per_node": 2**60,
-    "launcher_path": "",
-    "planes": [],
-    "fabric": None,
-    "peer_memory": True,
-    "parallel_adios2": None,
-    "random_sst_ids": False,
-    "memory_policy": ["huge_pages", "keep_freed"],
-    "glibc": "2.35",
-}
 # For a machine that is another one than this: not known. What this machine has says nothing about it.
 _ELSEWHERE: dict[str, Any] = {
     "nodes": MANY_NODES,
@@ -215,14 +201,6 @@ def _named(problem: Problem, settings: Sequence[Setting]) -> Problem:
     """A mistake that a campaign has written names the key as there: `site.launcher`."""
     is_own = problem.source in {each.value.place.source for each in settings}
     return problem._replace(key=f"site.{problem.key}") if is_own else problem
-
-
-def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
-    """(the site with fixed values where its file leaves a fact to the machine, the facts that the file states)."""
-    known = file.model_dump()
-    stated = {name for name in _ANY_MACHINE if known[name] != "auto"}
-    fixed = {name: value for name, value in _ANY_MACHINE.items() if name not in stated}
-    return Site(**known | fixed, launcher_options=_options(file)), stated
 
 
 def load_site(

@@ -103,7 +103,7 @@ class SiteFile(Spec):
         None, description="version of the launcher, e.g. `24.05`, if its options depend on it"
     )
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
-    interface: str | None = Field(None, description="network interface that SST listens on")
+    interface: str | None = Field(None, description="network interface whose address SST gives its readers")
     planes: list[Transport] | Literal["auto"] = Field(
         "auto",
         description="SST transports of this machine's ADIOS2; auto: found from the libraries that it links",

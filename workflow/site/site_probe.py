@@ -320,7 +320,8 @@ def _network(facts: ProbedNode) -> Iterator[str]:
     yield _line(f"fabric: {str(facts.fabric).lower()}", "/sys/class/infiniband and /sys/class/cxi")
     if facts.interfaces:
         names = ", ".join(facts.interfaces)
-        yield f"# ? interface: {facts.interfaces[0]}   the network that SST listens on; this node has {names}"
+        why = f"the network whose address SST gives its readers; this node has {names}"
+        yield f"# ? interface: {facts.interfaces[0]}   {why}"
 
 
 def _launcher(facts: ProbedNode) -> Iterator[str]:

@@ -30,7 +30,6 @@ from workflow.spec.references import (
     reference_problems,
     section,
     text_at,
-    written_rule,
 )
 from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -187,9 +186,7 @@ def _as_texts(node: Node) -> Node:
 
 def _has_ensembles(root: Node) -> bool:
     stages, streams = (section(root, name).values() for name in ("stages", "streams"))
-    if any(each.child("members") for each in stages) or any(each.child("collect") for each in streams):
-        return True
-    return any("redraw" in written_rule(each) for each in stages)
+    return any(each.child("members") for each in stages) or any(each.child("collect") for each in streams)
 
 
 def _has_triggers(root: Node) -> bool:

@@ -3,9 +3,6 @@
 It is done when parameters are filled in, and before the schema is checked: what comes later knows ordinary stages and
 streams. What several members send to one reader goes through a stage that merges their streams. Unless `via` says
 otherwise these are files, which it reads as they grow: members come and go, and it does without one that is ignored.
-
-A member that may be drawn again is several stages: itself, and those of which each begins in its place, with newly
-drawn values, when the one before it has failed. The rule of each is then to be ignored.
 """
 
 from __future__ import annotations
@@ -20,12 +17,11 @@ from workflow.engines import KEPT_VIA
 from workflow.errors import Problem
 from workflow.formatting import plural
 from workflow.spec.models.ensembles_and_triggers import Ensemble, NumberedCollect
-from workflow.spec.models.stage_policies import FailureRule
 from workflow.spec.models.units import Scalar
 from workflow.spec.origins import MemberName, WrittenKey
 from workflow.spec.pipeline_parameters import with_values
 from workflow.spec.placeholder_syntax import PlaceholderError, names_in
-from workflow.spec.references import section, text_at, written_rule
+from workflow.spec.references import section, text_at
 from workflow.spec.suggest import listing, nearest_name
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, relabelled, walk
@@ -42,14 +38,13 @@ _ALIKE = ("via", "coupling", "queue", "transport", "interface", "step_size", "ke
 @dataclass(frozen=True)
 class EnsembleMember:
     """One member of an ensemble. `renamed`: stream in its texts → the member's own; `after`: the stages in whose place
-    it starts; `stands_in_for`: the one that must have failed for that; `written`: value → how it stands in the file."""
+    it starts; `written`: value → how it stands in the file."""
 
     ensemble: str
     index: int
     values: Mapping[str, Scalar]
     renamed: Mapping[str, str]
     after: tuple[str, ...] = ()
-    stands_in_for: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -91,27 +86,9 @@ PortsOf = Callable[[Node, Literal["reads", "writes"]], Collection[str]]
 """Stage → the names of its ports on a side, as far as they are known."""
 
 
-@dataclass(frozen=True)
-class MemberPlace:
-    """One of those that may run in the place of a member: it, or the `redraw`-th with newly drawn values. `count`: of
-    the members."""
-
-    index: int
-    redraw: int
-    count: int
-
-    @property
-    def number(self) -> int:
-        """`member.index`: of those that are drawn again it goes on where that of the members ends."""
-        return self.redraw * self.count + self.index
-
-    def name(self, of: str) -> str:
-        """The name of its stage, or of its stream: `sim-07` of 16, `sim-07-redrawn-1`."""
-        return f"{of}-{self.index:0{len(str(self.count - 1))}}" + (f"-redrawn-{self.redraw}" if self.redraw else "")
-
-    def member(self, ensemble: str) -> MemberName:
-        """It, as a member of this ensemble."""
-        return MemberName(self.name(ensemble), ensemble, self.redraw > 0)
+def member_name(of: str, index: int, count: int) -> str:
+    """The name of the stage, or of the stream, of a member: `sim-07` of 16."""
+    return f"{of}-{index:0{len(str(count - 1))}}"
 
 
 def group_name(stream: str, group: int) -> str:
@@ -138,7 +115,6 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
             if found is None or problems:
                 return expanded
             values[name], ensembles[name] = list(found.each), found
-    redraws = {name: times for name, stage in stages.items() if (times := _redraws(stage))}
     collects = {name: _collect(stream) for name, stream in streams.items()}
     unclear = [name for name, stream in streams.items() if stream.child("collect") and collects[name] is None]
     if unclear or any(text_at(stream, "from") is None or not reading_ends(stream) for stream in streams.values()):
@@ -146,20 +122,10 @@ def expand_ensembles(root: Node, ports_of: PortsOf) -> Expanded:
     _add_readers(root, streams, collects, values, expanded.problems)
     at_once = {name: found.at_once for name, found in ensembles.items() if found.at_once is not None}
     expanded.problems += _problems(root, streams, collects, values, at_once)
-    expanded.problems += _redraw_problems(root, streams, collects, ensembles, redraws)
     if not expanded.problems:
-        _Expansion(root, expanded, streams, collects, values, ensembles, redraws, ports_of).run()
+        _Expansion(root, expanded, streams, collects, values, ensembles, ports_of).run()
     expanded.problems += _without_effect(root, at_once, values)
     return expanded
-
-
-def _redraws(stage: Node) -> int:
-    """How often a member of a stage may be drawn again; 0 also where its rule is wrong."""
-    node = stage.child("on_failure")
-    if node is None or "redraw" not in written_rule(stage):
-        return 0
-    rule, problems = validated(FailureRule, node if isinstance(node.value, dict) else Node({"do": node}, node.place))
-    return 0 if rule is None or problems else rule.redraws
 
 
 def _long_form(node: Node) -> Node:
@@ -207,17 +173,6 @@ def stage_of(end: str) -> str:
 
 def _end(stage: str, port: str) -> str:
     return f"{stage}.{port}" if port else stage
-
-
-def _ignored_in_the_end(rule: Node) -> Node:
-    """The rule of a stage that is drawn again, for one member."""
-    if not isinstance(rule.value, dict):
-        return rule._replace(value="ignore")
-    changed = {
-        key: node._replace(value="ignore") if key in ("do", "then") and node.value == "redraw" else node
-        for key, node in rule.value.items()
-    }
-    return rule._replace(value={key: node for key, node in changed.items() if key != "redraws"})
 
 
 def _add_readers(
@@ -323,35 +278,6 @@ def _neighbour_problems(
             yield problem_at(root, at, text, "use `{neighbour: 1}`, or let another stage read it")
 
 
-def _redraw_problems(
-    root: Node,
-    streams: Mapping[str, Node],
-    collects: Mapping[str, _Collect],
-    ensembles: Mapping[str, Ensemble],
-    redraws: Mapping[str, int],
-) -> Iterator[Problem]:
-    """Of stages that are to be drawn again, and cannot."""
-    for name in redraws:
-        at = ("stages", name, "on_failure")
-        if name not in ensembles or not ensembles[name].draw:
-            text = f"`redraw`: {name} has no drawn values, and with the same ones it would fail again"
-            hint = "add `members: {count: 16, draw: {F: {from: 0.03, to: 0.05}}}`, or use `ignore`"
-            yield problem_at(root, at, text, hint)
-            continue
-        for stream, node in streams.items():
-            if name in map(stage_of, reading_ends(node)):
-                text = f"`redraw`: {name} reads {stream}, and a member that begins later would lack steps of it"
-                yield problem_at(root, at, text, "use `ignore`")
-            how = collects[stream]
-            if stage_of(text_at(node, "from") or "") == name and (how == "all" or _is_paired(how)):
-                text = f"a member of {name} that is drawn again would have no reader"
-                if how == "all":
-                    text = f"`all` reads the same step of all members, but a redrawn member of {name} starts again "
-                    text += "with its first step"
-                hint = f"use `collect: any`, or `ignore` in place of `redraw` in stage `{name}`"
-                yield problem_at(root, ("streams", stream, "collect"), text, hint)
-
-
 def unused_values(
     root: Node, members: Mapping[str, EnsembleMember], templates: Mapping[str, Mapping[str, str]]
 ) -> list[Problem]:
@@ -415,12 +341,10 @@ class _Expansion:
         collects: Mapping[str, _Collect],
         values: Mapping[str, Sequence[Mapping[str, Scalar]]],
         ensembles: Mapping[str, Ensemble],
-        redraws: Mapping[str, int],
         ports_of: PortsOf,
     ) -> None:
         self._root, self._expanded, self._streams, self._collects = root, expanded, streams, collects
-        self._values, self._ports_of = values, ports_of
-        self._ensembles, self._redraws = ensembles, redraws
+        self._values, self._ensembles, self._ports_of = values, ensembles, ports_of
         self._new: dict[str, dict[str, Node]] = {"stages": {}, "streams": {}}
 
     def run(self) -> None:
@@ -465,13 +389,9 @@ class _Expansion:
                 written = key_text((*asked[:-1], each))
                 self._expanded.keys[f"{part}.{name}.{each}"] = WrittenKey(written, member=member)
 
-    def _places(self, ensemble: str, index: int) -> list[MemberPlace]:
-        """Those that may run in the place of a member, itself first."""
-        count = len(self._values[ensemble])
-        return [MemberPlace(index, redraw, count) for redraw in range(self._redraws.get(ensemble, 0) + 1)]
-
-    def _name(self, ensemble: str, index: int) -> str:
-        return self._places(ensemble, index)[0].name(ensemble)
+    def _name(self, ensemble: str, index: int, of: str = "") -> str:
+        """The name of a member, or of its stream in place of the stream `of`."""
+        return member_name(of or ensemble, index, len(self._values[ensemble]))
 
     def _add_members(self, name: str, node: Node) -> None:
         members, together = self._values[name], _together(name, self._streams, self._collects)
@@ -479,25 +399,19 @@ class _Expansion:
         limits = [self._ensembles[each].at_once for each in together if each in self._ensembles]
         most = min((limit for limit in limits if limit is not None), default=None)
         plain_node = node._replace(value={key: child for key, child in node.value.items() if key != "members"})
-        if name in self._redraws:
-            plain_node = plain_node.with_child("on_failure", _ignored_in_the_end(node.mapping()["on_failure"]))
         has_placeholders = any(isinstance(each.value, str) and "${{" in each.value for _, each in walk(plain_node))
         for index, values in enumerate(members):
             after: tuple[str, ...] = ()
             if most is not None and index >= most:
-                after = tuple(self._places(each, index - most)[-1].name(each) for each in together)
-            before = ""
-            for place in self._places(name, index):
-                if place.redraw:
-                    values, after = self._ensembles[name].drawn(index, place.redraw), (before,)
-                texts = written[index] if written else {}
-                member = EnsembleMember(name, place.number, values, self._renamed(name, place), after, before, texts)
-                stage, own = place.name(name), plain_node
-                self._expanded.members[stage] = member
-                if has_placeholders:
-                    own = self._filled(own, ("stages", name), member, place.number)
-                self._add("stages", stage, self._beside(own, index), ("stages", name, "members"), place.member(name))
-                before = stage
+                after = tuple(self._name(each, index - most) for each in together)
+            texts = written[index] if written else {}
+            member = EnsembleMember(name, index, values, self._renamed(name, index), after, texts)
+            stage, own = self._name(name, index), plain_node
+            self._expanded.members[stage] = member
+            if has_placeholders:
+                own = self._filled(own, ("stages", name), member, index)
+            its = MemberName(stage, name)
+            self._add("stages", stage, self._beside(own, index), ("stages", name, "members"), its)
 
     def _written(self, name: str) -> list[dict[str, str]]:
         """`_written_values` of a stage, or of the one whose values it has because it reads its members."""
@@ -506,7 +420,7 @@ class _Expansion:
                 return _written_values(section(self._root, "stages")[each].mapping()["members"])
         return []
 
-    def _renamed(self, ensemble: str, place: MemberPlace) -> dict[str, str]:
+    def _renamed(self, ensemble: str, index: int) -> dict[str, str]:
         """The streams of single members that this one writes or reads, by the name that the user gave them."""
         found = {}
         for name, stream in self._streams.items():
@@ -514,11 +428,11 @@ class _Expansion:
             is_reader = ensemble in map(stage_of, reading_ends(stream))
             count = len(self._values.get(writer, ()))
             if writer == ensemble:
-                found[name] = place.name(name)
+                found[name] = self._name(ensemble, index, name)
             elif _is_paired(how) and is_reader:
-                found[name] = MemberPlace((place.index - _distance(how)) % count, 0, count).name(name)
+                found[name] = member_name(name, (index - _distance(how)) % count, count)
             elif isinstance(how, int) and is_reader:
-                found[name] = group_name(name, place.index)
+                found[name] = group_name(name, index)
         return found
 
     def _filled(self, node: Node, at: KeyPath, member: EnsembleMember, index: int) -> Node:
@@ -571,10 +485,10 @@ class _Expansion:
             for index in range(count):
                 reader = (index + _distance(how)) % count
                 ends = [self._reader(end, reader, name) for end in reading_ends(stream)]
-                place = MemberPlace(index, 0, count)
-                named = own.with_child("from", self._writer(stream, place, name))
+                named = own.with_child("from", self._writer(stream, index, name))
                 named = named.with_child("to", self._made(ends[0] if len(ends) == 1 else ends, asked))
-                self._add("streams", place.name(name), named, asked, place.member(writer), alike)
+                member = MemberName(self._name(writer, index), writer)
+                self._add("streams", self._name(writer, index, name), named, asked, member, alike)
             return
         groups = [(name, list(range(count)))]
         if isinstance(how, int):
@@ -595,13 +509,13 @@ class _Expansion:
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
         # Steps are merged as they come, whatever is the usual way of an engine.
         made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
-        places = [place for index in members for place in self._places(writer, index)]
-        for each in places:
-            own = made._replace(value={**made.value, "from": self._writer(stream, each, name), **alike})
-            self._add("streams", each.name(name), own, asked, each.member(writer), {*alike, "transport"})
+        for index in members:
+            own = made._replace(value={**made.value, "from": self._writer(stream, index, name), **alike})
+            member = MemberName(self._name(writer, index), writer)
+            self._add("streams", self._name(writer, index, name), own, asked, member, {*alike, "transport"})
         # It waits most of the time.
         place = {"cores_per_rank": 0, "share": self._name(writer, members[0])}
-        parameters = {"together": how == "all", "members": [each.number for each in places]}
+        parameters = {"together": how == "all", "members": list(members)}
         stage = self._made({"component": MERGE, "place": place, "with": parameters}, asked)
         if self._root.mapping()["stages"].mapping()[writer].child("checkpoint") is not None:
             # Where members go on from a state, it must not begin with their first steps.
@@ -611,11 +525,11 @@ class _Expansion:
             self._expanded.members[merge] = EnsembleMember(merge_name(name), place_of_group, {}, {})
         self._add("stages", merge, stage, asked)
 
-    def _writer(self, stream: Node, place: MemberPlace, name: str) -> Node:
+    def _writer(self, stream: Node, index: int, name: str) -> Node:
         """The writing end of a member."""
         node = stream.mapping()["from"]
         writer, _, port = str(node.value).partition(".")
-        return node._replace(value=_end(place.name(writer), port or self._port(writer, "writes", name)))
+        return node._replace(value=_end(self._name(writer, index), port or self._port(writer, "writes", name)))
 
     def _reader(self, end: str, index: int, name: str) -> str:
         reader, _, port = end.partition(".")

@@ -18,11 +18,10 @@ _FEW = 3
 
 
 class MemberName(NamedTuple):
-    """A member of an ensemble. `stands_in`: it begins only in the place of another one."""
+    """A member of an ensemble."""
 
     name: str
     ensemble: str
-    stands_in: bool = False
 
 
 class WrittenKey(NamedTuple):
@@ -97,19 +96,17 @@ class Origins:
         problem, first = found[0]
         if first is None:
             return problem
-        members = {member: None for _, member in found if member is not None}
-        own = [member.name for member in members if not member.stands_in]
+        names = list(dict.fromkeys(member.name for _, member in found if member is not None))
         total = len({
             each.member.name for each in self._added.values()
-            if each.member is not None and each.member.ensemble == first.ensemble and not each.member.stands_in
+            if each.member is not None and each.member.ensemble == first.ensemble
         })  # fmt: skip
-        if len(own) == total:
+        if len(names) == total:
             which = "" if total == 1 else "both members" if total == 2 else f"all {total} members"
-        elif len(members) == 1:
+        elif len(names) == 1:
             which = "" if first.name in _WORD.findall(problem.message) else first.name
         else:
-            of = f"{len(own)} of {total} members: " if own else ""
-            which = of + listing(own or [member.name for member in members], _FEW)
+            which = f"{len(names)} of {total} members: {listing(names, _FEW)}"
         return problem._replace(message=f"{problem.message} ({which})") if which else problem
 
     def of(self, key: str) -> str:

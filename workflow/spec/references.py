@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from workflow.errors import Problem
 from workflow.formatting import plural
@@ -46,19 +46,11 @@ def text_at(node: Node, key: str) -> str | None:
     return child.value if child is not None and isinstance(child.value, str) else None
 
 
-class WrittenRule(NamedTuple):
-    """What follows when a stage fails, as far as that is written: the word itself is `do`."""
-
-    do: str | None = None
-    then: str | None = None
-
-
-def written_rule(stage: Node) -> WrittenRule:
-    """The rule for the failure of a stage, which the schema has not checked yet."""
+def written_rule(stage: Node) -> str | None:
+    """What follows when a stage fails, as far as that is written: the word itself, or that of `do`. The schema has not
+    checked it yet."""
     rule = stage.child("on_failure")
-    if rule is None:
-        return WrittenRule()
-    return WrittenRule(text_at(stage, "on_failure") or text_at(rule, "do"), text_at(rule, "then"))
+    return None if rule is None else text_at(stage, "on_failure") or text_at(rule, "do")
 
 
 def reference_problems(

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# A word that is no part of wf any more → what to use in its place.
+_USE_IGNORE = "use `ignore`, and a few members more in place of those that fail"
+_NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
+REMOVED = {
+    "redraw": _USE_IGNORE,
+    "redraws": _USE_IGNORE,
+    "wf balance": "compare settings by a campaign: `wf campaign --help`",
+    "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
+    "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
+    "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
+    "wf plan --portable": "compare two plans of one machine: `wf plan --json`",
+    **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
+}
+
 
 def shortened(text: str, limit: int = 60) -> str:
     """A text of the user for a message: cut to `limit` characters."""

@@ -124,7 +124,7 @@ class _Trigger:
         """The stage that selects. It waits most of the time, beside the stage that it reads from."""
         writer = stage_of(text_at(stream, "from") or "")
         made: dict[str, object] = {"component": SELECT, "place": {"cores_per_rank": 0, "share": writer}}
-        if written_rule(self._stage).do == "ignore":  # the run goes on without this stage, and so without what it reads
+        if written_rule(self._stage) == "ignore":  # the run goes on without this stage, and so without what it reads
             made["on_failure"] = "ignore"
         given = {key: child for key, child in self._when.mapping().items() if key != "stream"}
         return made_node(made, self._when).with_child("with", self._when._replace(value=given))
@@ -145,7 +145,7 @@ class _Trigger:
         if end == self._name and self._written in ports_of(self._stage, "reads"):
             end = f"{end}.{self._written}"  # the port that has the name of the stream: this one has another
         # Only a stage that is started again reads a spool.
-        keys = (*_ALIKE, "spool") if written_rule(self._stage).do == "restart" else _ALIKE
+        keys = (*_ALIKE, "spool") if written_rule(self._stage) == "restart" else _ALIKE
         alike = {key: child for key in keys if (child := stream.child(key)) is not None}
         made = made_node({"from": f"{self._added}.{_OUTPUT}", "to": end}, self._when)
         made = made._replace(value={**made.value, **alike})

@@ -18,7 +18,7 @@ from workflow.errors import Problem
 from workflow.redaction import shown_line
 from workflow.spec.models.units import WRITTEN
 from workflow.spec.placeholder_syntax import PLACEHOLDER
-from workflow.spec.suggest import did_you_mean, listing, nearest_name
+from workflow.spec.suggest import REMOVED, did_you_mean, listing, nearest_name
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
 from workflow.spec.yaml_tree.parse import plain_scalar
 
@@ -185,6 +185,8 @@ def _where_to_go(model: Model, path: KeyPath) -> str:
     """For an unknown key: a similar key, the place where the key belongs, or the known keys."""
     key, here = str(path[-1]), model_at(model, path[:-1])
     known = keys_of(here) if here else {}
+    if key in REMOVED:
+        return REMOVED[key]
     if near := did_you_mean(key, known):
         return near
     inside = next(homes_of(key, here), "") if here else ""
@@ -235,7 +237,7 @@ def _near_choice(message: str, value: Any) -> str:
     """The choice that was probably meant; `message`: expected `a` or `b`."""
     if not isinstance(value, str) or not message.startswith("expected `"):
         return ""
-    return did_you_mean(value, re.findall(r"`([^`]*)`", message))
+    return REMOVED.get(value) or did_you_mean(value, re.findall(r"`([^`]*)`", message))
 
 
 def _list_of(model: Model, path: KeyPath, value: Any) -> list[Any]:

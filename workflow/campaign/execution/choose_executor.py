@@ -11,9 +11,9 @@ from workflow.campaign.execution.campaign_loop import CampaignContext, Driver, E
 from workflow.campaign.execution.in_order import InOrder
 from workflow.campaign.execution.left_attempts import LeftAttempt
 from workflow.campaign.ledger import Repetition
+from workflow.campaign.planning.campaign_size import most_at_once, needs_jobs
 from workflow.campaign.planning.job_allocation import fit_to_nodes_up, pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.planning.simulated_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.errors import RunError
 from workflow.site.site_model import Site

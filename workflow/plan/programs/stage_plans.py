@@ -124,8 +124,7 @@ def _member(stage: DeclaredStage) -> MemberPlan | None:
     found = stage.member
     if found is None:
         return None
-    own = {"values": dict(found.values), "stands_in_for": found.stands_in_for}
-    return MemberPlan.model_validate({"ensemble": found.ensemble, "index": found.index, **own})
+    return MemberPlan(ensemble=found.ensemble, index=found.index, values=dict(found.values))
 
 
 def _check_signal(stage: StagePlan, problems: Problems) -> None:

@@ -38,7 +38,7 @@ def plan_restarts(
     streams_at = streams_by_stage(streams.values())
     for name, stage in stages.items():
         rule = stage.spec.on_failure
-        if rule.may_ignore and not (stage.member is not None and stage.member.stands_in_for):  # said of the member
+        if rule.may_ignore:
             _check_ignored(stage, stages, streams_at.get(name, []), notes.problems)
         if rule.do != "restart":
             continue

@@ -74,16 +74,13 @@ def start_order(
         if is_merged and not (traits.queued or traits.counted_by == "index"):
             text = f"wf cannot see the steps of a stream by {traits.name}"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}` or `via: {DEFAULT_VIA}`")
-        elif is_merged and traits.in_memory and member is not None and member.after and not member.stands_in_for:
+        elif is_merged and traits.in_memory and member is not None and member.after:
             text = f"`at_once` of {member.ensemble}: the reader would wait for members that have not begun"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}`, or remove `at_once`")
     for name, stage in stages.items():
         if stage.member is not None and stage.member.after:
             waits[name] += stage.member.after
-            why = f"`at_once` of {stage.member.ensemble}: it takes their place"
-            if stage.member.stands_in_for:
-                why = f"`redraw` of {stage.member.ensemble}: it begins in its place, and only if that fails"
-            notes.why(f"stages.{name}.starts_after", why)
+            notes.why(f"stages.{name}.starts_after", f"`at_once` of {stage.member.ensemble}: it takes their place")
     return waits
 
 

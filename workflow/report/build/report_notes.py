@@ -95,13 +95,7 @@ def empty_warnings(records: Records, streams: list[StreamPart]) -> list[str]:
     """
     if records.state.finished is None or records.state.finished.state != "succeeded":
         return []
-    empty = [
-        each
-        for each in streams
-        if each.steps == 0
-        and records.state.stages[each.writer].status != "unneeded"
-        and each.name not in records.metrics[each.writer].explained
-    ]
+    empty = [each for each in streams if each.steps == 0 and each.name not in records.metrics[each.writer].explained]
     return [f"stream {each.name}: {each.writer} wrote no step" for each in empty]
 
 

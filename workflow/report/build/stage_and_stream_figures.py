@@ -43,7 +43,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str], last_ou
     cpu = records.cpu.get(plan.name)
     return StagePart(
         name=plan.name, kind=plan.kind, program=plan.component or shlex.join(plan.program), ranks=plan.ranks,
-        ensemble=plan.member.ensemble if plan.member is not None else "", stands_in_for=plan.stands_in_for,
+        ensemble=plan.member.ensemble if plan.member is not None else "",
         values=plan.member.values if plan.member is not None else {},
         hosts=[host for node, host in enumerate(records.hosts) if plan.placement.has_node(node)],
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,

@@ -113,8 +113,7 @@ def last_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False) -
         RunError: the run has no such stage.
     """
     outputs = _outputs(run_dir, stage, raw)
-    # A member that was not needed has no files.
-    silent = {output.stage for output in outputs if output.path.exists() or "-redrawn-" not in output.stage}
+    silent = {output.stage for output in outputs}
     for output in outputs:
         text = _last(output, lines, half=True)
         yield from text
@@ -227,11 +226,7 @@ def _last(output: _Output, lines: int, half: bool) -> list[str]:
 
 def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
     stages = sorted(path.name for path in (run_dir / "stages").iterdir() if path.is_dir())
-    members = [
-        each
-        for each in stages
-        if stage is not None and re.fullmatch(rf"{re.escape(stage)}-[0-9]+(-redrawn-[0-9]+)?", each)
-    ]
+    members = [each for each in stages if stage is not None and re.fullmatch(rf"{re.escape(stage)}-[0-9]+", each)]
     if stage is not None and stage not in stages and not members:
         near = did_you_mean(stage, stages) or f"stages: {listing(stages)}"
         hint = f"`{stage}` is a run: `wf logs --run {stage}`" if is_run(stage) else near

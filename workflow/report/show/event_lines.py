@@ -59,7 +59,6 @@ from workflow.run.state.lifecycle_events import (
     StageOpen,
     StageStopped,
     StageSucceeded,
-    StageUnneeded,
     StopRequested,
 )
 from workflow.run.verdict.end_causes import kill_cause, loss_text, quoted, signal_text
@@ -243,21 +242,12 @@ def _of_stage(event: Event, plan: Plan) -> str:
             return f"{event.stage}: failed: {event.reason}{through}"
         case StageIgnored():
             why = f"; it was not started again: {event.why}" if event.why else ""
-            then = f", and {_redrawn(event.redrawn, plan)} begins in its place" if event.redrawn else ""
-            return f"{event.stage}: the others go on without it{then}{why}"
-        case StageUnneeded():
-            return f"{event.stage}: not needed"
+            return f"{event.stage}: the others go on without it{why}"
         case StageStopped():
             return f"{event.stage}: stopped"
         case TransportFault():
             return f"{event.stage}: {_FAULTS[event.fault]}: `{event.line}`"
     return ""
-
-
-def _redrawn(name: str, plan: Plan) -> str:
-    """`sim-3-redrawn-1 (F=0.041, k=0.06)`."""
-    member = plan.stage(name).member
-    return f"{name} ({values_text(member.values, {})})" if member is not None and member.values else name
 
 
 def _of_stream(event: Event) -> str:

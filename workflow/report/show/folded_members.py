@@ -27,19 +27,14 @@ _MEDIANS = (
     "transfer_rate", "idle",
 )  # fmt: skip
 # What the name of a stream has of its member alone.
-_OF_ONE = re.compile(r"-[^-]*(?=-redrawn-)|-[^-]*$")
-
-
-def row_of(ensemble: str, stands_in_for: str) -> str:
-    """The ensemble of a member in tables: those that may be drawn again have a row of their own."""
-    return f"{ensemble}-redrawn" if stands_in_for else ensemble
+_OF_ONE = re.compile(r"-[^-]*$")
 
 
 class Folding:
     """The name of each stage and stream in a table: its own, or that of all which are alike, `16 × sim`."""
 
     def __init__(self, ensembles: Mapping[str, str], streams: Iterable[tuple[str, str, Sequence[str]]]) -> None:
-        """`ensembles`: stage → the ensemble that it is a member of, by `row_of`; `streams`: (name, writer, readers)."""
+        """`ensembles`: stage → the ensemble that it is a member of; `streams`: (name, writer, readers)."""
         counts = Counter(ensembles.values())
         self.stages = {name: f"{counts[of]} × {of}" for name, of in ensembles.items() if counts[of] > 1}
         alike: dict[tuple[str, ...], list[str]] = {}
@@ -54,8 +49,7 @@ class Folding:
     @classmethod
     def of_plan(cls, plan: Plan) -> Folding:
         """By the members of a plan."""
-        members = {stage.name: stage.member for stage in plan.stages if stage.member is not None}
-        ensembles = {name: row_of(each.ensemble, each.stands_in_for) for name, each in members.items()}
+        ensembles = {stage.name: stage.member.ensemble for stage in plan.stages if stage.member is not None}
         return cls(ensembles, ((each.name, each.writer, each.readers) for each in plan.streams))
 
     def stage(self, name: str) -> str:
@@ -109,9 +103,6 @@ def _fold_plans(name: str, stages: Sequence[StagePlan], folding: Folding) -> Sta
             "sources": {folding.stage(each): how for each, how in first.restart.sources.items()},
         }),
     }  # fmt: skip
-    if first.member is not None and first.stands_in_for:
-        before = folding.stage(first.stands_in_for)
-        own["member"] = first.member.model_copy(update={"stands_in_for": before})
     if len(stages) == 1:
         return first.model_copy(update=own)
     if any(stage.starts_after != first.starts_after for stage in stages):
@@ -145,7 +136,7 @@ def fold_report(report: Report) -> Report:
 
 
 def _folding_of(report: Report) -> Folding:
-    ensembles = {each.name: row_of(each.ensemble, each.stands_in_for) for each in report.stages if each.ensemble}
+    ensembles = {each.name: each.ensemble for each in report.stages if each.ensemble}
     streams = ((each.name, each.writer, [reader.stage for reader in each.readers]) for each in report.streams)
     return Folding(ensembles, streams)
 

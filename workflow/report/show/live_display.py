@@ -230,7 +230,7 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
             lines.append((stage.opened, f"{name}: {OPEN_TEXT}"))
             if stage.attempt == 1 and (again := repeats_text(now.plan.stage(name))):
                 lines.append((stage.opened, again))
-        never_began = stage.status == "unneeded" or (stage.status == "stopped" and stage.started is None)
+        never_began = stage.status == "stopped" and stage.started is None
         if stage.is_over and not (old and old.is_over) and not never_began:
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()

@@ -28,12 +28,11 @@ Keyed = TypeVar("Keyed")
 
 
 class MemberRow(NamedTuple):
-    """A member with its values; of a run also its state, and in whose place it began."""
+    """A member with its values; of a run also its state."""
 
     name: str
     values: Mapping[str, Scalar]
     state: str = ""
-    in_place_of: str = ""
 
 
 class MemberTable(NamedTuple):
@@ -44,29 +43,23 @@ class MemberTable(NamedTuple):
 
 
 def planned_members(plan: Plan) -> list[MemberTable]:
-    """Of the members that begin with the run, not of those that may begin in their places."""
+    """Of the members of a plan."""
     members = [(stage.name, stage.member) for stage in plan.stages if stage.member is not None and stage.member.values]
     found = {}
     for ensemble, its in _by(members, lambda each: each[1].ensemble).items():
-        rows = [MemberRow(name, member.values) for name, member in its if not member.stands_in_for]
-        again = len(its) - len(rows)
-        also = [f"{again} more that begin only in the place of a failed member"] if again else []
-        found[ensemble] = (rows, _table(ensemble, rows, rows[:MOST_ROWS], also, "`--json`"))
+        rows = [MemberRow(name, member.values) for name, member in its]
+        found[ensemble] = (rows, _table(ensemble, rows, rows[:MOST_ROWS], "`--json`"))
     return _each_once(found, ((stream.writer, stream.readers) for stream in plan.streams))
 
 
 def members_of_run(report: Report, view: View) -> list[MemberTable]:
-    """Of a run: the members, and those that have begun in the place of one that had failed."""
+    """Of the members of a run."""
     most, where = (MOST_ROWS_OF_PAGE, "report.json") if view == "page" else (MOST_ROWS, "`--json`")
     members = [stage for stage in report.stages if stage.ensemble and stage.values]
     found = {}
     for ensemble, its in _by(members, lambda stage: stage.ensemble).items():
-        rows = [
-            MemberRow(stage.name, stage.values, stage.state, stage.stands_in_for)
-            for stage in its
-            if stage.started is not None or not stage.stands_in_for
-        ]
-        found[ensemble] = (rows, _table(ensemble, rows, _chosen(rows, most), [], where))
+        rows = [MemberRow(stage.name, stage.values, stage.state) for stage in its]
+        found[ensemble] = (rows, _table(ensemble, rows, _chosen(rows, most), where))
     streams = ((stream.writer, [reader.stage for reader in stream.readers]) for stream in report.streams)
     return _each_once(found, streams)
 
@@ -79,23 +72,18 @@ def _by(items: Iterable[Keyed], key: Callable[[Keyed], str]) -> dict[str, list[K
 
 
 def _chosen(rows: Sequence[MemberRow], most: int) -> list[MemberRow]:
-    """As many as have room, in their order: those that have failed or have begun later, then the first ones."""
-    first = sorted(range(len(rows)), key=lambda at: (rows[at].state != "failed" and not rows[at].in_place_of, at))
+    """As many as have room, in their order: those that have failed, then the first ones."""
+    first = sorted(range(len(rows)), key=lambda at: (rows[at].state != "failed", at))
     return [rows[at] for at in sorted(first[:most])]
 
 
-def _table(
-    ensemble: str, rows: Sequence[MemberRow], shown: Sequence[MemberRow], also: Sequence[str], where: str
-) -> MemberTable:
+def _table(ensemble: str, rows: Sequence[MemberRow], shown: Sequence[MemberRow], where: str) -> MemberTable:
     columns: list[Column[MemberRow]] = [text_column(f"member of {ensemble}", lambda row: row.name)]
     columns += [_value_column(name, rows) for name in rows[0].values] if rows else []
     if any(row.state for row in rows):
         columns.append(state_column("state", lambda row: row.state))
-    if any(row.in_place_of for row in rows):
-        columns.append(text_column("in place of", lambda row: row.in_place_of, gives_way=1))
-    left_out = [f"{len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
-    more = ", and ".join([*left_out, *also])
-    return MemberTable(make_table(columns, shown), f"… and {more}: {where}" if more else "")
+    more = len(rows) - len(shown)
+    return MemberTable(make_table(columns, shown), f"… and {more} more: {where}" if more else "")
 
 
 def _value_column(name: str, rows: Sequence[MemberRow]) -> Column[MemberRow]:

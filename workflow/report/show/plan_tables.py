@@ -31,6 +31,7 @@ from workflow.spec.placeholder_syntax import scalar_text
 from workflow.spec.suggest import shortened
 
 LONGEST_PROGRAM = 40
+_WITHOUT = "the others go on without it"
 PLAN_STAGE_COLUMNS: list[Column[StagePlan]] = [
     text_column("stage", lambda stage: stage.name),
     text_column("kind", lambda stage: f"{stage.kind} ({stage.added})" if stage.added else stage.kind, gives_way=2),
@@ -262,12 +263,12 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
         if not stage.optional:
             return FailureRow(stage.name, "the run stops", "what follows")
         what = "restarts of its readers" if stage.added == "spool" else "its own results"
-        return FailureRow(stage.name, _without(stage, plan), what)
+        return FailureRow(stage.name, _WITHOUT, what)
     others = [name for name in stage.restart.stages if name != stage.name]
     together = f", with {', '.join(others)}" if others else ""
     begins = [f"; {name} begins {START_OF_SOURCES[how]}" for name, how in stage.restart.sources.items()]
     follows = f"it is started again{together}, up to {plural(stage.restart.times, 'time')}{''.join(begins)}"
-    follows += f"; then {_without(stage, plan)}" if stage.restart.then == "ignore" else ""
+    follows += f"; then {_WITHOUT}" if stage.restart.then == "ignore" else ""
     lost = "a step at which it fails twice" if stage.restart.same_step == "skip" else "nothing"
     if stage.restart.from_start:
         also = f", also by {' and '.join(stage.restart.sources)}" if stage.restart.sources else ""
@@ -280,12 +281,6 @@ def _failure_row(stage: StagePlan, plan: Plan) -> FailureRow:
         lost = time if lost == "nothing" else f"{lost}, and {time}"
         return FailureRow(stage.name, follows + kept, lost)
     return FailureRow(stage.name, follows + kept, f"{lost}: it goes on at the step where it was")
-
-
-def _without(stage: StagePlan, plan: Plan) -> str:
-    """What follows when a stage has failed for good."""
-    other = plan.stand_ins.get(stage.name)
-    return f"{other} begins in its place, with newly drawn values" if other else "the others go on without it"
 
 
 def resume_table(plan: Plan, whole: bool) -> Table:
@@ -398,9 +393,7 @@ def brief_command(words: Sequence[str]) -> str:
 
 
 def start_text(stage: StagePlan) -> str:
-    """`at once`, `after sim`, or `if sim-0 fails`."""
-    if stage.stands_in_for:
-        return f"if {stage.stands_in_for} fails"
+    """`at once`, or `after sim`."""
     return f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"
 
 

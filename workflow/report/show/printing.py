@@ -134,6 +134,9 @@ def _show_fault(report: Report, console: Console | PlainOutput) -> None:
         say(console, line, style)
 
 
+_OPEN_PORTS = "SST listens on all network interfaces of its node; streams in shared memory have no port"
+
+
 def show_plan(
     plan: Plan, console: Console | PlainOutput | None = None, missing: Sequence[Problem] = (), whole: bool = False
 ) -> None:
@@ -169,6 +172,8 @@ def show_plan(
         say(console, job_text(plan.allocation))
     if whole:
         _show_launch_lines(plan, console)
+        if open_to_all := [stream.name for stream in plan.streams if stream.traits.over_network]:
+            say(console, f"\n{', '.join(open_to_all)}: {_OPEN_PORTS}", wrap=True)
     else:
         say(
             console,

@@ -210,14 +210,10 @@ def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
         sentences += [_doing_now(stage, records) for stage in records.plan.stages if stage.name in begun]
         sentences += [*course_lines(report), *report.warnings, *_transports(records.plan), _limit_so_far(records)]
     elif report.run.state not in ("submitted", "unfinished"):
-        did = [stage for stage in report.stages if stage.first_step is not None and stage.state != "unneeded"]
+        did = [stage for stage in report.stages if stage.first_step is not None]
         started = [[stage for stage in did if (stage.started is not None) == has] for has in (True, False)]
         for stages in started:  # the members of an ensemble together
             sentences += [_did(stage) for stage in fold_report(report.model_copy(update={"stages": stages})).stages]
-        if unneeded := sum(stage.state == "unneeded" for stage in report.stages):
-            sentences.append(
-                f"{plural(unneeded, 'member')} with other values {'was' if unneeded == 1 else 'were'} not needed"
-            )
         # What a supervisor that has died warned of is of long ago; steps that are missing stay missing.
         lasting = skip_warnings(records.state) if report.run.state == "lost" else report.warnings
         sentences += [*course_lines(report), *lasting, *_transports(records.plan)]
@@ -257,8 +253,7 @@ def _doing_now(stage: StagePlan, records: Records) -> str:
     state, name = records.state, stage.name
     seen = state.stages[name]
     if seen.is_over:
-        said = {"stopped": "was stopped", "unneeded": "is not needed"}
-        return f"{name} {said.get(seen.status, f'has {seen.status}')}"
+        return f"{name} was stopped" if seen.status == "stopped" else f"{name} has {seen.status}"
     if seen.exited is None and (waits := waits_of(state, name)):
         since = min((end.waiting for end in state.ends_of(name) if end.waiting is not None), default=None)
         return f"{name} {' and '.join(wait.text for wait in waits)}" + (f", since {clock_time(since)}" if since else "")

@@ -108,8 +108,7 @@ def _ranks(found: Mapping[str, Iterable[Sequence[Any]]]) -> Iterator[RankProcess
 
 
 def _facts(record: Mapping[str, Any]) -> MemoryFacts:
-    known = {key: value for key, value in record.items() if key in _FIELDS}
-    return MemoryFacts(**{**known, "log": tuple(str(line)[:500] for line in known.get("log", ()))})
+    return MemoryFacts(**{key: value for key, value in record.items() if key in _FIELDS})
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

@@ -352,22 +352,18 @@ class StageProcesses:
         """Whether all processes of what was started under this name run on this node."""
         return name in self._here
 
-    def pids_here(self, name: str) -> list[int]:
+    def _pids_here(self, name: str) -> list[int]:
         """All processes of a stage; [] when it has ended, or cannot be seen, as `cpu_use` says."""
         if name not in self._running or not _has_all_processes_here(self._running[name][0]):
             return []
         pid = self._running[name][1].pid
         return [pid, *descendants(pid)]
 
-    def members(self) -> set[int]:
-        """The living processes of the run on this machine, also those that have emptied their environment."""
-        return process_reaper.find_members(str(self._run_dir), self._groups)
-
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of the programs of a stage up to now, without that of its launcher and the launcher's proxies, which
         may spin while they wait. None when it has ended, or cannot be seen: its ranks are on other nodes, or it shares
         its launch line with others."""
-        pids = self.pids_here(name)
+        pids = self._pids_here(name)
         if not pids:
             return None
         spec = self._running[name][0]
@@ -377,17 +373,17 @@ class StageProcesses:
     def writers_of(self, name: str, path: Path) -> int:
         """How many processes of a stage have opened this file for writing; 0 where they cannot be seen, as `cpu_use`
         says."""
-        return len(writers_of(self.pids_here(name), path))
+        return len(writers_of(self._pids_here(name), path))
 
     def alone_in_adios2(self, name: str) -> int:
         """How many processes of a stage use ADIOS2 and are certainly no ranks of one program; 0 where they cannot be
         seen, as `cpu_use` says."""
-        return sum(is_alone_in_adios2(pid) for pid in self.pids_here(name))
+        return sum(is_alone_in_adios2(pid) for pid in self._pids_here(name))
 
     def is_suspended(self, name: str) -> bool:
         """Whether processes of a stage have been stopped by a signal; False where they cannot be seen, as `cpu_use`
         says."""
-        return is_suspended(self.pids_here(name))
+        return is_suspended(self._pids_here(name))
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):

@@ -339,10 +339,9 @@ class StageKilled(Event):
     """A stage has ended by a SIGKILL that the supervisor did not send; None and "" stand for what cannot be read.
 
     `peak_bytes`: the largest resident memory of one of its processes; `limit_bytes`: of its cgroup, or else the memory
-    of the node. `cgroup_kills`, `node_kills`: how many processes of its cgroup, and of this node, the kernel has killed
-    for lack of memory since the stage was started; `cgroup_is_own`: whether only processes of this stage were seen in
-    its cgroup. `log`: what the kernel's log has about its processes. `is_here`: whether all its processes ran on this
-    node. `guard`: which guard has killed them, and why; "" where none has.
+    of the node. `cgroup_kills`: how many processes of its cgroup the kernel has killed for lack of memory since the
+    stage was started; `cgroup_is_own`: whether only processes of this stage were seen in its cgroup. `is_here`: whether
+    all its processes ran on this node. `guard`: which guard has killed them, and why; "" where none has.
     """
 
     stage: str
@@ -352,8 +351,6 @@ class StageKilled(Event):
     cgroup: str = ""
     cgroup_kills: int | None = None
     cgroup_is_own: bool = False
-    node_kills: int | None = None
-    log: list[str] = field(default_factory=list)
     guard: str = ""
 
 
@@ -510,21 +507,6 @@ class LoopPaused(RunWarning):
             f"the supervisor saw nothing for {self.seconds:.0f} s: it waited for a file system, copied large files, or "
             "had no CPU; nothing was ended because of that"
         )
-
-
-@dataclass(frozen=True)
-class StrangeReader(RunWarning):
-    """A warning: what is not of this run is connected to the writer of a stream, and may hold its steps. `who`: an
-    address, or a process."""
-
-    stage: str
-    streams: list[str]
-    who: str
-
-    @property
-    def text(self) -> str:
-        """For users."""
-        return f"{', '.join(self.streams)} has 1 reader more than planned: {self.who} is connected to {self.stage}"
 
 
 @dataclass(frozen=True)

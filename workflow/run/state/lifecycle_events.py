@@ -50,25 +50,12 @@ class StageFailed(Event):
 class StageIgnored(Event):
     """The others go on without a stage that has failed, for good; `why` it is not started again, where it might be.
 
-    `streams`: those that it wrote: what there is of them is all. `redrawn`: the member with newly drawn values that
-    begins in its place.
+    `streams`: those that it wrote: what there is of them is all.
     """
 
     stage: str
     streams: list[str] = field(default_factory=list)
     why: str = ""
-    redrawn: str = ""
-
-
-@dataclass(frozen=True)
-class StageUnneeded(Event):
-    """A member that would begin in the place of one that fails does not begin: that one has not failed.
-
-    `streams`: those that it would write.
-    """
-
-    stage: str
-    streams: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

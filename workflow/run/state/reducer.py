@@ -60,7 +60,6 @@ from workflow.run.state.lifecycle_events import (
     StageSilent,
     StageStopped,
     StageSucceeded,
-    StageUnneeded,
     StopRequested,
 )
 from workflow.run.state.run_state import (
@@ -259,8 +258,6 @@ class _Draft:
                 left = (_without(each, stage) for each in self.get("restarting"))
                 self._changes["restarting"] = tuple(each for each in left if each.stages)
                 self.change_stage(stage, ignored=True)
-            case StageUnneeded(stage=stage):
-                self.change_stage(stage, status="unneeded")
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

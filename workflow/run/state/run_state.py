@@ -26,7 +26,7 @@ from workflow.run.state.events import (
 from workflow.run.state.lifecycle_events import NodeReplaced, RestartDecided, RunCause, RunFinished, StageSilent
 
 Status = Literal[
-    "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped", "unneeded",
+    "waiting", "starting", "running", "stopping", "restarting", "succeeded", "failed", "stopped",
 ]  # fmt: skip
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
@@ -122,12 +122,7 @@ class StageState:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to come from it."""
-        return self.status in ("succeeded", "failed", "stopped", "unneeded")
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the others go on without it, or it was never needed."""
-        return self.ignored or self.status == "unneeded"
+        return self.status in ("succeeded", "failed", "stopped")
 
     @property
     def runs(self) -> bool:
@@ -363,17 +358,11 @@ def initial_state(plan: Plan) -> RunState:
             ends[key] = EndState(*key, live, counted, reported, steps=end.first_step)
     stages = {stage.name: StageState(stage.name) for stage in plan.stages}
     finished = plan.part.finished if plan.part is not None else {}
-    given_up = plan.part.given_up if plan.part is not None else []
     for name, steps in finished.items():
         stages[name] = StageState(name, "succeeded")
-        if name in given_up:
-            why = "had failed in an earlier part of the run"
-            stages[name] = StageState(name, "failed", reason=why, ignored=True, killed=True)
-        elif (before := plan.stage(name).stands_in_for) and before not in given_up:
-            stages[name] = StageState(name, "unneeded")
         for end in plan.stage(name).ends:
             key = end.stream, name, end.side
             ends[key] = replace(ends[key], counted=True, steps=steps[end.stream], closed=0.0, complete=True)
     skipped = plan.part.skipped if plan.part is not None else {}
     going = frozenset(stages) - frozenset(finished)
-    return RunState(plan, stages, ends, going, failed=tuple(given_up), skipped=skipped)
+    return RunState(plan, stages, ends, going, skipped=skipped)

@@ -5,7 +5,6 @@ Pure. The meaning of a scheduler's output is in the scheduler's module.
 
 from __future__ import annotations
 
-import re
 import signal as signals
 from collections.abc import Sequence
 
@@ -116,47 +115,24 @@ def _kill(stage: StageState) -> str:
     return "" if stage.kill is None else kill_cause(stage.kill)
 
 
-_LOG = re.compile(r"process (\d+) \((.*)\).*anon-rss:(\d+)kB")
-
-
 def kill_cause(facts: StageKilled) -> str:
     """What follows `was killed by signal 9`, with its `:` or `;`.
 
     `: out of memory: …` if that is certain, `: out of memory? …` if it may be, else what speaks against it. Where
-    nothing is known of memory, that is said last and asks nothing.
+    nothing is known of memory, it says that.
     """
     if facts.guard:
         return f" by {facts.guard}"
-    if facts.log:
-        found = _LOG.search(facts.log[-1])
-        named = (
-            f"process {found[1]} ({found[2]}), with {size(int(found[3]) * 1024)}" if found else "one of its processes"
-        )
-        return f": out of memory: according to its log, the kernel killed {named}" + _limit(facts)
+    killed = f"the kernel killed {facts.cgroup_kills} process{'' if facts.cgroup_kills == 1 else 'es'} of"
     if facts.cgroup_kills and facts.cgroup_is_own:
-        killed = _killed(facts.cgroup_kills)
-        return f": out of memory: the kernel killed {killed} of its cgroup {facts.cgroup}" + _limit(facts)
-    if not facts.cgroup_kills and (not facts.is_here or facts.node_kills is None):
+        limit = f"; the limit is {size(facts.limit_bytes)}" if facts.limit_bytes else ""
+        return f": out of memory: {killed} its cgroup {facts.cgroup}{limit}"
+    if facts.cgroup_kills is None or not (facts.cgroup_kills or facts.is_here):
         return f"; whether memory ran out{'' if facts.is_here else ' there'} is not known{_used(facts)}"
-    return f": {_uncertain(facts)}; the sender of the signal is not known{_used(facts)}"
-
-
-def _uncertain(facts: StageKilled) -> str:
+    said = "not for lack of memory, as far as its cgroup tells"
     if facts.cgroup_kills:
-        killed = f"the kernel killed {_killed(facts.cgroup_kills)} of cgroup {facts.cgroup} for lack of memory"
-        return f"out of memory? {killed}; the cgroup may include processes of others"
-    if facts.node_kills == 0:
-        return "not for lack of memory"
-    others = f"the kernel killed {_killed(facts.node_kills or 0)} on its node for lack of memory"
-    return f"out of memory? {others}" + (f", none of them in cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
-
-
-def _killed(count: int) -> str:
-    return f"{count} process{'' if count == 1 else 'es'}"
-
-
-def _limit(facts: StageKilled) -> str:
-    return f"; the limit is {size(facts.limit_bytes)}" if facts.limit_bytes else ""
+        said = f"out of memory? {killed} cgroup {facts.cgroup}, which may include processes of others"
+    return f": {said}; the sender of the signal is not known{_used(facts)}"
 
 
 def _used(facts: StageKilled) -> str:

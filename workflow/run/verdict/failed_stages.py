@@ -58,9 +58,9 @@ def can_do_without(state: RunState, name: str) -> bool:
 
 
 def does_without_writer(state: RunState, end: EndState) -> bool:
-    """Whether a reader goes on without the writer of this stream, which has failed, or is not needed."""
+    """Whether a reader goes on without the writer of this stream, which has failed."""
     writer = state.plan.stream(end.stream).writer
-    if end.side == "write" or writer not in state.stages or not state.stages[writer].is_out:
+    if end.side == "write" or writer not in state.stages or not state.stages[writer].ignored:
         return False
     return state.plan.stage(end.stage).end(end.stream, "read").does_without
 
@@ -90,34 +90,27 @@ def failure_warnings(state: RunState) -> list[str]:
     found = []
     for stage in (state.plan.stage(name) for name in tolerated_failures(state)):
         why = "`on_failure: ignore`" if stage.restart is None else "`on_failure.then: ignore`"
-        if stage.stands_in_for:
-            why = "`redraw`: as often as `redraws` says"
         if stage.added is not None:
             why = "`required: true` in the tap makes this a failure"
         if stage.added == "spool":
             why = "stages behind it are not started again any more"
         who = f"{stage.added} {stage.name}" if stage.added else stage.name
-        text = f"{who} {state.stages[stage.name].reason}; the others went on without it"
-        if other := state.plan.stand_ins.get(stage.name):
-            found.append(f"{text}, and {other} in its place (`redraw`)")
-        elif stage.optional:
-            found.append(f"{text} ({why})")
+        if stage.optional:
+            found.append(f"{who} {state.stages[stage.name].reason}; the others went on without it ({why})")
     return found
 
 
 def lacking(state: RunState) -> str:
-    """What a run that succeeds has lost: `5 of 6 members, without look`. A member in whose place another one has done
-    the work is not lost."""
+    """What a run that succeeds has lost: `5 of 6 members, without look`."""
     members: dict[str, list[StagePlan]] = {}
     for stage in state.plan.stages:
         if stage.member is not None:
             members.setdefault(stage.member.ensemble, []).append(stage)
     texts = []
     for name, stages in members.items():
-        wanted = sum(not stage.stands_in_for for stage in stages)
         done = sum(state.stages[stage.name].status == "succeeded" for stage in stages)
-        if done < wanted:
-            texts.append(f"{done} of {wanted} members" + (f" of {name}" if len(members) > 1 else ""))
+        if done < len(stages):
+            texts.append(f"{done} of {len(stages)} members" + (f" of {name}" if len(members) > 1 else ""))
     failed = [
         stage.name for stage in state.plan.stages
         if stage.member is None and state.stages[stage.name].status == "failed"

@@ -28,7 +28,7 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     if state.stopping is None:
         return _unstopped(state, t)
     if state.cause == "end_of_allocation":
-        if all(stage.status in ("succeeded", "unneeded") for stage in state.stages.values()):
+        if all(stage.status == "succeeded" for stage in state.stages.values()):
             return RunFinished(t, "succeeded", EXIT_OK, "", "")
         return RunFinished(t, "stopped", EXIT_STOPPED, state.reason, "", state.cause)
     words = _words(state)
@@ -135,9 +135,8 @@ def _unstopped(state: RunState, t: float) -> RunFinished:
 
 
 def _lost_ensemble(state: RunState) -> list[str]:
-    """The members of an ensemble of which all have been ignored, those that stood in for others included: then there is
-    no result. [] where each ensemble has one that has done its work.
-    """
+    """The members of an ensemble of which all have been ignored: then there is no result. [] where each ensemble has
+    one that has done its work."""
     members: dict[str, list[str]] = {}
     for stage in state.plan.stages:
         if stage.member is not None:

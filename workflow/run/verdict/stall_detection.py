@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.state.events import REPORTED_S, ProcessesLeft, RunWarning, StrangeReader
+from workflow.run.state.events import REPORTED_S, ProcessesLeft, RunWarning
 from workflow.run.state.node_loss import node_limit
 from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.failed_stages import failure_warnings
@@ -81,13 +81,12 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, of steps
-    that are skipped, and of taps that have failed."""
+    """The warnings of stages that still run and have made no step since, of steps that are skipped, and of taps that
+    have failed."""
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
     found += [each for each in state.warnings if isinstance(each, ProcessesLeft) and state.finished is None]
-    found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
     return [*silent_nodes(state), *(each.text for each in found), *skip_warnings(state), *failure_warnings(state)]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from workflow.run.state.events import StrangeReader
 from workflow.run.state.run_state import EndState, RunState
 from workflow.run.verdict.wait_graph import Wait, WaitPath, circle_of, find_deadlock, find_path, turn_to_cause
 
@@ -26,13 +25,7 @@ def diagnose(state: RunState, name: str, t: float) -> tuple[str, str]:
         cause = turn_to_cause(circle, list(state.stages))[-1].wait.stage
         return cause, "; ".join(said) + f": {_members(circle)} wait for each other{_neglect(state, cause)}"
     said.append(_occupation(state, root, t, {link.waiter for link in path}))
-    said += _strangers(state, {root, *(link.waiter for link in path)})
     return root, "; ".join(said)
-
-
-def _strangers(state: RunState, stages: Container[str]) -> list[str]:
-    """The readers that nobody planned, of these stages: a writer waits for them as for the others."""
-    return [each.text for each in state.warnings if isinstance(each, StrangeReader) and each.stage in stages]
 
 
 def deadlock(state: RunState, t: float) -> tuple[str, str] | None:

@@ -107,7 +107,7 @@ class Ensemble(Spec):
         {},
         examples=[{"F": {"from": 0.03, "to": 0.05}}],
         description="with `count`: values by name, of which each member draws one at random. They follow from `seed`, "
-        "from the name, from the number of the member and from how often it was drawn again: the same on each machine",
+        "from the name and from the number of the member: the same on each machine",
     )
     seed: int = Field(0, description="with `draw`: another number draws other values")
     at_once: MemberCount | None = Field(
@@ -141,19 +141,17 @@ class Ensemble(Spec):
     def each(self) -> list[dict[str, Scalar]]:
         """The values of each member."""
         if self.count is not None:
-            return [self.drawn(index) for index in range(self.count)]
+            return [self._drawn(index) for index in range(self.count)]
         if self.values:
             return self.values
         return [dict(zip(self.matrix, chosen, strict=True)) for chosen in product(*self.matrix.values())]
 
-    def drawn(self, index: int, redraw: int = 0) -> dict[str, Scalar]:
-        """The values that a member draws, at first or for the `redraw`-th time again.
-
-        Each follows from 53 bits of a SHA-256, which is the same everywhere and always.
-        """
+    def _drawn(self, index: int) -> dict[str, Scalar]:
+        """The values that a member draws. Each follows from 53 bits of a SHA-256, which is the same everywhere and
+        always."""
         found: dict[str, Scalar] = {}
         for name, values in self.draw.items():
-            digest = hashlib.sha256(f"{self.seed}/{name}/{index}/{redraw}".encode()).digest()
+            digest = hashlib.sha256(f"{self.seed}/{name}/{index}".encode()).digest()
             found[name] = values.at((int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53)
         return found
 

@@ -290,7 +290,7 @@ class StageSpec(Spec):
 
     on_failure: FailureRuleOrWord = Field(
         default_factory=lambda: FailureRule(),
-        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, `redraw`, or a mapping",
+        description="what follows when the stage fails: `stop` (default), `restart`, `ignore`, or a mapping",
     )
 
     checkpoint: Checkpoint | None = Field(
@@ -465,7 +465,9 @@ class StreamSpec(Spec):
         "node shared memory (`shm`) where all programs use workflow.stage; any other: that one, or the run fails. It "
         "holds for the streams to a pipe and to taps, too, also those of a file",
     )
-    interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
+    interface: str | None = Field(
+        None, description="network interface whose address SST gives its readers, e.g. ib0 (default: site's)"
+    )
     strategy: ReadStrategy = Field(
         "auto",
         description="which rank of a reading stage reads what, for programs that can work on any share (`step.share` "

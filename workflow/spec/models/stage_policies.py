@@ -280,25 +280,17 @@ MemoryOrBool = Annotated[Memory, BeforeValidator(_memory_word), OrShort({"type":
 class FailureRule(Spec):
     """What follows when a stage fails, or hangs beyond its deadline."""
 
-    do: Literal["stop", "restart", "ignore", "redraw"] = Field(
+    do: Literal["stop", "restart", "ignore"] = Field(
         "stop",
         description="stop: the run is stopped; restart: the stage is started again and goes on at the step where it "
         "was, together with the stages that are joined to it by streams of which nothing is kept; ignore: the others "
-        "go on without it; redraw: the others go on without it, and a member with newly drawn values begins in its "
-        "place",
+        "go on without it",
     )
     times: int = Field(3, ge=1, le=MOST_REPETITIONS, description="restart: at most so many times")
-    then: Literal["stop", "ignore", "redraw"] = Field(
+    then: Literal["stop", "ignore"] = Field(
         "stop",
         description="restart: what follows when it is not started again any more. stop: the run is stopped; ignore: "
-        "the others go on without it, as an ensemble does without one of its members; redraw: as `do: redraw`",
-    )
-    redraws: int = Field(
-        1,
-        ge=1,
-        le=100,
-        description="redraw: how many members may begin in the place of one, each when the one before it has failed; "
-        "where the last one fails, too, the others go on without it",
+        "the others go on without it, as an ensemble does without one of its members",
     )
     within: Duration | None = Field(
         None,
@@ -325,10 +317,6 @@ class FailureRule(Spec):
             raise ValueError(
                 f"then is for stages that are started again, not for `do: {self.do}`; use `on_failure: {self.then}`"
             )
-        if self.do == "redraw" and "times" in self.model_fields_set:
-            raise ValueError(f"times counts restarts; use `redraws: {self.times}`")
-        if "redraws" in self.model_fields_set and not self.may_redraw:
-            raise ValueError("redraws has no effect without `redraw`; add `do: redraw`, or `then: redraw`")
         return self
 
     @property
@@ -336,13 +324,8 @@ class FailureRule(Spec):
         """Whether the others may have to go on without the stage."""
         return "ignore" in (self.do, self.then)
 
-    @property
-    def may_redraw(self) -> bool:
-        """Whether a member with newly drawn values may begin in the place of the stage."""
-        return "redraw" in (self.do, self.then)
 
-
-_RULES = ("stop", "restart", "ignore", "redraw")
+_RULES = ("stop", "restart", "ignore")
 
 
 def _rule_word(value: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.formats.bp_index import Index, read_index
-from workflow.formats.event_names import STAGE_IGNORED, STAGE_STOPPED, STAGE_UNNEEDED, STOP_REQUESTED
+from workflow.formats.event_names import STAGE_IGNORED, STAGE_STOPPED, STOP_REQUESTED
 from workflow.formats.json_lines import Tail
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.reader import Reader
@@ -238,7 +238,7 @@ class Members:
 
     def _look(self) -> None:
         for record in self._events.records(fresh=True):
-            if record.get("event") in (STAGE_IGNORED, STAGE_UNNEEDED, STAGE_STOPPED):
+            if record.get("event") in (STAGE_IGNORED, STAGE_STOPPED):
                 self._leaving.update(record.get("streams", ()))
             self._is_stopped = self._is_stopped or record.get("event") == STOP_REQUESTED
 
