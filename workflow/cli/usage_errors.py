@@ -11,10 +11,13 @@ from workflow.redaction import shown_line
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, shortened
 
+# Verbs that there were → what to use instead.
+_REMOVED = {"balance": "compare settings by a campaign: `wf campaign --help`"}
+
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
     """What is wrong with a word that is no verb, e.g. ``no command `plna`; did you mean `plan`?``."""
-    near = did_you_mean(word, verbs)
+    near = _REMOVED.get(word) or did_you_mean(word, verbs)
     return f"no command `{shortened(word)}`" + (f"; {near}" if near else "")
 
 
