@@ -50,7 +50,7 @@ MEASURED := tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tes
 # Of the runs that are hurt those that wait for conditions share the machine.
 FAULTS := restart restart_over_sst random_kills power_cuts other_ends skipped_steps programs_in_cpp saved_states plot_goes_on lammps_goes_on checkpoint_signals attach_cycles windows shared_memory_kills
 SHARED := $(FAULTS:%=tests/faults/test_%.py)
-HURT   := $(SHARED) $(patsubst %,tests/integration/test_%.py,resume chains ensembles ensemble_failures balance)
+HURT   := $(SHARED) $(patsubst %,tests/integration/test_%.py,resume chains ensembles ensemble_failures)
 ALONE  := $(filter-out $(SHARED),$(sort $(wildcard tests/faults/test_*.py)))
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 

@@ -59,7 +59,7 @@ something could not be ended or removed |
 run that succeeded or by a complete campaign |
 | {EXIT_REGRESSED} | the gate of a campaign: a metric has regressed, or is not measured any more |
 | {EXIT_UNDECIDED} | the gate of a campaign with `--strict`: nothing has regressed, and a metric is undecided, or a \
-trial is missing; `wf balance`: the runs did not decide |
+trial is missing |
 | {EXIT_STOPPED} | the run was stopped cleanly before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 
@@ -354,7 +354,6 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.balance.balance_model import Balance
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
     from workflow.cli.json_output import (
@@ -377,7 +376,6 @@ def json_page() -> str:
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
-        ("wf balance --json, balance.json of its directory", Balance),
         ("wf campaign plan --json", CampaignPlan),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
         ("wf campaign report --json", CampaignResults),

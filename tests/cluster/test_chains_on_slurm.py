@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_submission_on_slurm import Submitted
-from tests.support.imagined_balances import balance, candidate, write_balance
 from tests.support.pipelines import run as run_here
 from tests.support.resumed_runs import ANALYSIS, TIMED
 from tests.support.slurm_cluster import SlurmCluster
@@ -18,7 +17,7 @@ from workflow.compare.compare_runs import compare_runs
 from workflow.errors import EXIT_STOPPED
 from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import read_part
-from workflow.run.records.run_directory import read_allocation, read_filled_plan
+from workflow.run.records.run_directory import read_allocation
 
 # The shortest job of Slurm is one minute, of which a part has a little more than a half; the analysis takes 80 s.
 ALLOCATION = "allocation: {nodes: 1, parts: 5, walltime: 1 min, grace: 28 s}"
@@ -130,35 +129,3 @@ def test_a_simulation_that_is_cut_three_times_goes_on_from_its_saved_states_toge
     undisturbed = run_here(other, stages(other, 0.0, dict.fromkeys(ON_THREE_NODES, "")))
     assert undisturbed.code == 0, undisturbed.said
     assert compare_runs(runs[-1], undisturbed.folder).identical
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_job_of_a_part_that_took_longer_than_promised_submits_the_next_one_with_other_places(
-    cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    """As it is in the file, which wf balance has called the fastest, each stage has a node; then two share one."""
-    steps = 40
-    (tmp_path / "mean.py").write_text(ANALYSIS)
-    (tmp_path / "sim.py").write_text(TIMED)
-    today = candidate(10, 10, 10, nodes=3)
-    other = candidate(700, nodes=2, high=100, share="sim")
-    overlay = write_balance(tmp_path / "balance/job", balance(today, other, today=today))
-    places = ON_THREE_NODES | {"mean": "place: {cores_per_rank: 1}"}
-    text = COUPLED.replace("ranks: 2", "ranks: 1").format(
-        folder=tmp_path, steps=steps, step_s=1.0, field="via: sst", places=places
-    )
-    asked = "allocation: {parts: 8, walltime: 1 min, grace: 28 s}"
-    runs = run_chain(Submitted(cluster, tmp_path), asked, text, "--overlay", str(overlay))
-    first, second = runs[:2]
-    record = read_next_part(first)
-    assert record is not None and record.state == "submitted"
-    said = "part 2 uses stages.mean.place.share=sim in place of none: part 1 took 1.0"
-    assert record.settings.startswith(said) and record.settings.endswith(" s per step, promised 9.50 ms to 10.5 ms")
-    hosts = [hosts_of(run) for run in runs]
-    assert [len(set.union(*each.values())) for each in hosts] == [3] + [2] * (len(runs) - 1)
-    assert hosts[0]["sim"] != hosts[0]["mean"] and all(each["sim"] == each["mean"] for each in hosts[1:])
-    assert read_filled_plan(second).nodes == 2
-    assert all(read_next_part(run) == NextPart("submitted", str(after)) for run, after in itertools.pairwise(runs[1:]))
-    written = sum(read_report(run).stream("field").steps or 0 for run in runs)
-    assert steps <= written <= steps + len(runs)

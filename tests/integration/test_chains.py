@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_submission import DOWN, WITHIN_S, Login, has_opened
-from tests.support.imagined_balances import balance, candidate, write_balance
 from tests.support.pipelines import ROOT, run
-from tests.support.resumed_runs import ANALYSIS, PIPELINE, TIMED
+from tests.support.resumed_runs import ANALYSIS, PIPELINE
 from tests.support.waiting import wait_until
-from workflow.api.next_settings import KEPT, NextSettings, find_next_settings
 from workflow.api.runs import read_report
-from workflow.balance.balance_model import BalancedCandidate
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import EXIT_INTERRUPTED, EXIT_STOPPED
-from workflow.run.chain import NEXT_SETTINGS, NextPart, read_next_part
+from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import read_part
 from workflow.run.processes.process_reaper import end_members
 from workflow.run.records.control_requests import requester, send_request
-from workflow.run.records.events_file import read_events
 from workflow.run.records.find_runs import newest_part
-from workflow.run.records.run_directory import read_filled_plan
-from workflow.run.state.events import NodeLost, StagesRestarted
-from workflow.run.state.reducer import fold
-from workflow.run.state.run_state import initial_state
 
 SLOW = ANALYSIS.replace("        with means.step", "        import time; time.sleep({0})\n        with means.step")
 STEPS = 61
@@ -201,103 +190,3 @@ def test_cancel_means_the_newest_part_and_none_follows_it(login: ChainLogin) -> 
     assert follower.returncode == EXIT_INTERRUPTED, said
     assert len(login.fake.calls("sbatch")) == 2
     assert not (second / "next_part.json").exists()
-
-
-COUPLED = """
-stages:
-  sim:
-    command: ["${{{{ wf.python }}}}", "{folder}/sim.py", none, "{steps}", "{step_s}"]
-    checkpoint: {{every: 1 s}}
-    writes: {{field: {{}}}}
-  mean: {{command: ["${{{{ wf.python }}}}", "{folder}/mean.py", none], reads: {{field: {{}}}}, writes: {{means: {{}}}}}}
-  keep: {{component: archive, with: {{path: means.bp}}}}
-streams:
-  field: {{from: sim, to: mean, via: sst}}
-  means: {{from: mean, to: keep, via: sst}}
-"""
-
-
-def coupled(folder: Path, step_s: float, steps: int) -> str:
-    """sim → mean → keep, all together, of which the simulation goes on from what it has saved."""
-    (folder / "mean.py").write_text(ANALYSIS)
-    (folder / "sim.py").write_text(TIMED)
-    return COUPLED.format(folder=folder, steps=steps, step_s=step_s)
-
-
-# The simulation waits for 0.2 s in each step, whatever carries its data.
-SHM = candidate(1, 1, 1, via="shm")
-
-
-def write_coupled(login: ChainLogin, steps: int, *others: BalancedCandidate) -> Path:
-    """A pipeline of coupled stages, and a balance of it that has promised 1 ms. Returns the folder of that."""
-    login.write(parts=9, step_s=0.0, run_s=10)
-    head = (login.folder / "p.yaml").read_text().partition("stages:")[0]
-    (login.folder / "p.yaml").write_text(head + coupled(login.folder, 0.2, steps))
-    known = balance(SHM, *others, candidate(2, ranks=2), today=candidate(500, 500, 500))
-    return write_balance(login.folder / "balance/small", known).parent
-
-
-RUN = ("run", "p.yaml", "--site", "slurm.yaml", "--overlay", "balance/small/overlay.yaml")
-
-
-@pytest.mark.slow
-def test_after_a_part_that_took_longer_than_wf_balance_promised_the_next_one_has_other_settings(
-    login: ChainLogin, tmp_path: Path
-) -> None:
-    folder = write_coupled(login, 120, candidate(150, via="sst-tcp", high=400))
-    kept = [path.read_bytes() for path in sorted(folder.iterdir())]
-    said = login.wf(*RUN)
-    runs = login.runs
-    first, second = runs[:2]
-    assert [read_filled_plan(path).stream("field").via for path in runs] == ["shm"] + ["sst-tcp"] * (len(runs) - 1)
-    settings = login.next_part(first).settings
-    assert re.fullmatch(
-        r"part 2 uses streams\.field\.via=sst-tcp in place of shm: "
-        r"part 1 took \d+ ms per step, promised 0\.95 ms to 1\.05 ms",
-        settings,
-    )
-    assert f"note: {second.name} goes on with {first.name}; {settings}" in said
-    assert f"{second.name} goes on with {first.name}; {settings}" in login.wf("status", first.name)
-    assert f"{second.name} goes on with {first.name}; {settings}" in read_report(first).notes
-    assert f"changed since {first.name}: streams.field.via: shm → sst-tcp" in read_report(second).notes
-    # What is promised of the second part is what is known of its settings; those that follow keep them.
-    line = next(each for each in read_report(second).forecast if each.what == "time per step of sim, by wf balance")
-    assert line.forecast == pytest.approx(0.15) and line.high == pytest.approx(60.0)
-    assert [login.next_part(path).settings for path in runs[1:-1]] == [""] * (len(runs) - 2)
-    assert [path.read_bytes() for path in sorted(folder.iterdir())] == kept
-
-    other = tmp_path / "undisturbed"
-    other.mkdir()
-    undisturbed = run(other, coupled(other, 0.0, 120))
-    assert undisturbed.code == 0, undisturbed.said
-    assert compare_runs(runs[-1], undisturbed.folder).identical
-
-    # A part that was disturbed tells nothing of its settings; nor does one, where the user has chosen others since.
-    before = read_filled_plan(first)
-    state = fold(initial_state(before), read_events(first))
-    again = find_next_settings(first, before, state)
-    assert again.text == settings and again.overlay is not None
-    restarted = replace(state, attempts=(StagesRestarted(1.0, ["mean"], 2, 5),))
-    lost = replace(state, lost=(NodeLost(1.0, 0, "n1", 9.0, "sim"),))
-    assert [find_next_settings(first, before, each) for each in (restarted, lost)] == [NextSettings()] * 2
-    shutil.rmtree(folder)
-    write_balance(folder, balance(candidate(2, via="shm"), candidate(15, via="sst-tcp"), today=candidate(500)))
-    assert find_next_settings(first, before, state) == NextSettings()
-
-
-@pytest.mark.slow
-def test_what_is_wrong_with_a_balance_does_not_end_a_chain(login: ChainLogin) -> None:
-    folder = write_coupled(login, 180, candidate(15, via="sst-none"))
-    follower = login.start(*RUN)
-    wait_until(lambda: len(login.runs) == 2 and (login.runs[1] / "job.json").exists(), "part 2", WITHIN_S)
-    (folder / "balance.json").write_text("{")
-    said, _ = follower.communicate(timeout=WITHIN_S)
-    assert follower.returncode == 0, said
-    runs = login.runs
-    assert {read_filled_plan(path).stream("field").via for path in runs} == {"shm"} and len(runs) >= 3
-    found = [login.next_part(path) for path in runs[:2]]
-    assert [each.state for each in found] == ["submitted"] * 2
-    assert found[0].settings.startswith(f"{KEPT}, because others cannot be planned: ")
-    assert "sst-none" in found[0].settings and not (runs[0] / NEXT_SETTINGS).exists()
-    assert found[1].settings == f"what `wf balance` found cannot be read any more: {KEPT}"
-    assert f"note: {runs[1].name} goes on with {runs[0].name}; {found[0].settings}" in said

@@ -188,8 +188,8 @@ def test_of_two_that_start_at_the_same_moment_one_is_refused_by_name(
     if with_left_lease:
         leave_lease(tmp_path)
 
-    def start_other_then_refuse(directory: Path, of: str) -> None:
-        refuse(directory, of)
+    def start_other_then_refuse(directory: Path) -> None:
+        refuse(directory)
         if not others:
             argv = [sys.executable, "-c", HOLD_LEASE, str(tmp_path)]
             others.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -197,8 +197,8 @@ def test_of_two_that_start_at_the_same_moment_one_is_refused_by_name(
 
     monkeypatch.setattr(lease_of_driver, "_refuse_second", start_other_then_refuse)
     try:
-        with pytest.raises(RunError, match="another process runs this search: process"):
-            driver_lease(tmp_path, "this search").__enter__()
+        with pytest.raises(RunError, match="another process runs this campaign: process"):
+            driver_lease(tmp_path).__enter__()
         lease = read_lease(tmp_path)
         assert lease is not None and lease.pid == others[0].pid
     finally:
@@ -230,8 +230,8 @@ def test_a_turn_that_a_killed_driver_has_left_is_over(tmp_path: Path) -> None:
 def test_a_driver_that_ended_while_this_one_started_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse = lease_of_driver._refuse_second
 
-    def refuse_then_leave(directory: Path, of: str) -> None:
-        refuse(directory, of)
+    def refuse_then_leave(directory: Path) -> None:
+        refuse(directory)
         if not has_lease(tmp_path):
             leave_lease(tmp_path)
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from workflow.api.plans import show_warnings
 from workflow.api.replays import load_as_run
 from workflow.api.resumes import PlannedPart, plan_part
 from workflow.api.runs import create_run
-from workflow.errors import Problem, WfError
+from workflow.errors import WfError
 from workflow.formats.run_clock import run_time
 from workflow.run.chain import (
-    NEXT_SETTINGS,
     NextPart,
     is_planned,
     read_next_part,
@@ -35,9 +32,6 @@ from workflow.submit.next_part import resume_hint
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
     from workflow.run.state.run_state import RunState
-
-# So many times the planning of a part must be left of the time of a job, for planning it once more and submitting it.
-PLANNINGS = 3
 
 
 def announce_next_part(run_dir: Path, exit_code: int) -> bool:
@@ -74,6 +68,7 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     from workflow.run.state.reducer import fold
     from workflow.run.state.run_state import initial_state
     from workflow.submit.job_scripts import leave_job
+    from workflow.submit.submission import check_submission
 
     before = read_filled_plan(run_dir)
     state = fold(initial_state(before), read_events(run_dir))
@@ -84,89 +79,25 @@ def _submit(run_dir: Path, signals: Callable[[], list[str]]) -> NextPart:
     without = lost_hosts(before, state)
     leave_job(before, run_dir)
     _enter_folder(run_dir)
-    begun = time.monotonic()
-    checked, why = _plan_checked(run_dir, before)
-    if why:
+    part = plan_part(run_dir, sets=_same_site(run_dir, before))
+    if why := _why_not(before, part):
         return NextPart("none", reason=why, hint=resume_hint(run_dir))
-    checked, settings = _adapted(run_dir, before, state, checked, time.monotonic() - begun)
-    show_warnings(checked.warnings)
+    check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
+    show_warnings(part.planned.check_before_job())
     # The last look: whoever asks for the end from now on waits for the record, and then cancels the part.
     if why := _why_ended(run_dir, state, signals):
-        shutil.rmtree(run_dir / NEXT_SETTINGS, ignore_errors=True)
         return NextPart("none", reason=why, hint=resume_hint(run_dir))
-    return _submit_planned(run_dir, checked.part, without, settings)
+    return _submit_planned(run_dir, part, without)
 
 
-class _Checked(NamedTuple):
-    """The next part, and what its checks warn of."""
-
-    part: PlannedPart
-    warnings: list[Problem]
-
-
-def _plan_checked(run_dir: Path, before: Plan, overlay: Path | None = None) -> tuple[_Checked, str]:
-    """The next part, and why it is not to be submitted; empty: it is. Raises WfError."""
-    from workflow.submit.submission import check_submission
-
-    part = plan_part(run_dir, sets=_same_site(run_dir, before), overlay=overlay)
-    if why := _why_not(before, part) or (_other_data(before, part.planned.plan) if overlay is not None else ""):
-        return _Checked(part, []), why
-    check_submission(part.planned.plan, part.planned.site, run_dir, in_job=True)
-    return _Checked(part, part.planned.check_before_job()), ""
-
-
-def _adapted(
-    run_dir: Path, before: Plan, state: RunState, checked: _Checked, planning_s: float
-) -> tuple[_Checked, str]:
-    """The next part with other settings than those that `wf balance` chose, where they are better by now, and what is
-    to be said of its settings.
-
-    Args:
-        checked: the part with the settings of this one: it is submitted whatever is wrong with others.
-        planning_s: how long its planning took, which is to be done once more.
-    """
-    from workflow.api.next_settings import KEPT, find_next_settings
-
-    try:
-        overlay, text = find_next_settings(run_dir, before, state)
-        if overlay is None:
-            return checked, text
-        allocation = read_allocation(run_dir)
-        end = None if allocation is None else allocation.end_time
-        if end is not None and end - run_time(run_dir) < PLANNINGS * planning_s:
-            why = "the time of this job is nearly over"
-        else:
-            other, why = _plan_checked(run_dir, before, overlay)
-            if not why:
-                return other, text
-    except Exception as error:
-        why = _text(error) if isinstance(error, WfError | OSError) else str(error)
-    shutil.rmtree(run_dir / NEXT_SETTINGS, ignore_errors=True)
-    return checked, f"{KEPT}, because others cannot be planned: {why}"
-
-
-def _other_data(before: Plan, plan: Plan) -> str:
-    """Why a plan does not fit the states and files that there are of the one before; empty: it does."""
-    for stage in before.stages:
-        if plan.stage(stage.name).ranks != stage.ranks:
-            return f"{stage.name} would have another number of ranks"
-    for stream in before.streams:
-        now = plan.stream(stream.name)
-        if now.traits.in_memory != stream.traits.in_memory:
-            return f"{stream.name} would be a file in one part, and none in another"
-        if not stream.traits.in_memory and now.engine != stream.engine:
-            return f"{stream.name} would be a file of another kind"
-    return ""
-
-
-def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str], settings: str) -> NextPart:
+def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str]) -> NextPart:
     from workflow.run.records.events_file import read_start_and_verdict
     from workflow.run.records.run_notes import read_notes
     from workflow.submit.submission import submit_run
 
     planned = part.planned
     directory = create_run(planned.loaded, planned.plan, tags=read_notes(run_dir).tags, latest=False)
-    record = NextPart("submitting", str(directory), without=without, settings=settings)
+    record = NextPart("submitting", str(directory), without=without)
     with contextlib.suppress(OSError):
         write_next_part(run_dir, record)
     try:
@@ -174,7 +105,7 @@ def _submit_planned(run_dir: Path, part: PlannedPart, without: list[str], settin
     except WfError as error:
         if read_start_and_verdict(directory).finished is not None:  # it was refused for certain
             return NextPart("none", str(directory), error.message, resume_hint(run_dir))
-        return NextPart("submitted", str(directory), error.message, error.hint, without, settings)
+        return NextPart("submitted", str(directory), error.message, error.hint, without)
     return replace(record, state="submitted")
 
 

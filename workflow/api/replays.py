@@ -72,11 +72,8 @@ def load_as_run(
     *,
     pipeline: str | os.PathLike[str] | None = None,
     sets: Sequence[str] = (),
-    overlay: Path | None = None,
 ) -> Loaded:
     """The pipeline file of a run as it is now, with the options of the run and then `sets`; another file without them.
-
-    `overlay`: a file that takes the place of the last overlay.
 
     Raises:
         RunError: the file is not there.
@@ -87,8 +84,6 @@ def load_as_run(
         kept = f"the run has kept it as it was: cp {run_dir / 'pipeline.yaml'} {path}"
         raise RunError(f"{path}, the pipeline file of the run, is not there", kept)
     options = _options(run_dir if pipeline is None else None, sets)
-    if overlay is not None:
-        options["profiles"][-1:] = [str(overlay)]
     return load_pipeline(path, **options)
 
 

@@ -44,9 +44,7 @@ class PlannedPart:
         return self.planned.plan.part
 
 
-def plan_part(
-    run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = (), overlay: Path | None = None
-) -> PlannedPart:
+def plan_part(run: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()) -> PlannedPart:
     """Plan the next part of a run that has ended, however it has ended. Starts nothing.
 
     The file of the pipeline is read as it is now, with the options of the run. Earlier parts are only read.
@@ -54,7 +52,6 @@ def plan_part(
     Args:
         run: the run, or any part of it: the newest one counts.
         sets: `KEY=VALUE`, as for `load_pipeline`.
-        overlay: a file that takes the place of the last overlay of the run.
 
     Raises:
         RunError: the run goes on, has succeeded, cannot be read, or nothing of it can be used.
@@ -88,7 +85,7 @@ def plan_part(
     _refuse(directory)
     events = tuple(read_events(directory))
     state = fold(initial_state(before), events)
-    loaded = load_as_run(directory, before, sets=sets, overlay=overlay)
+    loaded = load_as_run(directory, before, sets=sets)
     planned = plan_run(replace(loaded, changes=changes_of(directory, before, events)))
     plan = planned.plan
     _check_same(before, plan, directory)

@@ -228,22 +228,16 @@ def create_run(
         note_run(directory)
     if tags:
         add_note(directory, tags=tags)
-    _keep_forecast(plan, loaded.options, directory)
+    _keep_forecast(plan, directory)
     return directory
 
 
-def _keep_forecast(plan: Plan, options: Sequence[str], directory: Path) -> None:
-    """The report shows it beside what was measured, and what `wf balance` promised. No run fails for want of it."""
+def _keep_forecast(plan: Plan, directory: Path) -> None:
+    """The report shows it beside what was measured. No run fails for want of it."""
     from workflow.errors import WfError
 
     with contextlib.suppress(WfError, OSError):
         forecast = forecast_plan(plan)
-        if any(text.endswith(".yaml") for text in options):
-            from workflow.balance.promise import read_promise
-            from workflow.forecast.forecast_model import no_forecast
-
-            if (promised := read_promise(options)) is not None:
-                forecast = (forecast or no_forecast(plan.site)).model_copy(update={"promised": promised})
         if forecast is not None:
             from workflow.forecast.forecast_model import FORECAST_FILE
 

@@ -70,7 +70,7 @@ SECTIONS = {
         "archive": "archive_verbs",
         "clean": "clean_verb",
     },
-    "Run it many times": {"campaign": "campaign_verbs", "balance": "balance_verb"},
+    "Run it many times": {"campaign": "campaign_verbs"},
     "Machines": {
         "doctor": "installation_verbs",
         "sites": "site_verbs",
@@ -83,7 +83,7 @@ for title, verbs in SECTIONS.items():
 # What these do is what matters, and their exit code says how it went. The others only print.
 DOES_WORK = frozenset({
     "init", "run", "watch", "cancel", "attach", "detach", "set", "resume", "replay", "note", "archive", "clean",
-    "balance", "calibrate", "campaign run", "campaign watch", "campaign cancel", "campaign gate",
+    "calibrate", "campaign run", "campaign watch", "campaign cancel", "campaign gate",
 })  # fmt: skip
 
 

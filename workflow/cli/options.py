@@ -59,12 +59,11 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--profile",
-            "--overlay",
             "profiles",
             multiple=True,
-            metavar="NAME|FILE",
+            metavar="NAME",
             shell_complete=complete_profile,
-            help="Apply a profile of the file, or a file of its own, for example of `wf balance` (repeatable)",
+            help="Apply a profile of the file (repeatable)",
         ),
         click.option(
             "--via",

@@ -65,16 +65,6 @@ class GroupForecast(ForecastPart):
     limited_by: str = Field(description="stage NAME, CPU of stage NAME, stream NAME, or cores of node N")
 
 
-class Promise(ForecastPart):
-    """The time per step that `wf balance` has given for the settings of the run."""
-
-    stage: str = Field(description="whose steps are counted")
-    median: float = Field(description="seconds per step")
-    low: float = Field(description="bounds between which it lies with 90 % probability")
-    high: float
-    paced: bool = Field(description="true: between two steps; false: from the first step to the last, per step")
-
-
 class Forecast(ForecastPart):
     """The forecast of a run."""
 
@@ -87,8 +77,6 @@ class Forecast(ForecastPart):
     missing: list[str] = Field(description="what is not known, and how to get it")
     notes: list[str] = Field([], description="what to consider when reading these numbers")
     warnings: list[str] = Field([], description="`stream NAME: …`: what the measurements advise against")
-
-    promised: Promise | None = Field(None, description="null: the run has no overlay of `wf balance`")
 
     @property
     def is_empty(self) -> bool:
@@ -106,8 +94,3 @@ class Forecast(ForecastPart):
     def to_json(self) -> str:
         """The text of `forecast.json`."""
         return self.model_dump_json(indent=1) + "\n"
-
-
-def no_forecast(site: str) -> Forecast:
-    """That of a site where nothing was measured."""
-    return Forecast(site=site, calibrated="", groups=[], stages=[], streams=[], missing=[])

@@ -66,7 +66,7 @@ class RunPart(ReportPart):
     next_part_reason: str = Field(
         "",
         description="why no part follows where jobs were to follow each other; of a part that follows, what is not "
-        "known of its job. Of a run with an overlay of `wf balance`: its other settings, and why",
+        "known of its job",
     )
     resumable: bool = Field(
         False,

@@ -20,8 +20,6 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.replace_file import replace_file
 
 NEXT_PART_FILE = "next_part.json"
-NEXT_SETTINGS = "next_settings"
-"""A folder beside it, with the overlay that takes the place of one of `wf balance` from the next part on."""
 # What the stages leave of the grace, for the report, the plan of the next part, and the scheduler's answer: so much, or
 # this share of it, where that is less.
 SUBMISSION_S = 30.0
@@ -35,8 +33,6 @@ class NextPart:
     `run`: its directory, from `submitting` on. `reason`: why there is none, with `hint`, what to type next; of a part
     that was submitted what is not known of its job. `without`: hosts that were lost in this part or one before, which
     the scheduler is asked to leave out.
-    `settings`: of a run with an overlay of `wf balance`, which settings the part has in place of it, and why; or why it
-    keeps them.
     """
 
     state: Literal["planned", "submitting", "submitted", "none"]
@@ -44,12 +40,6 @@ class NextPart:
     reason: str = ""
     hint: str = ""
     without: list[str] = field(default_factory=list)
-    settings: str = ""
-
-    @property
-    def remarks(self) -> str:
-        """What there is to say of it."""
-        return "; ".join(filter(None, (self.settings, self.reason)))
 
     @property
     def is_settled(self) -> bool:
@@ -75,7 +65,7 @@ def next_part_text(run: str, record: NextPart) -> str:
     if record.state == "none":
         return f"no part follows {run}: {record.reason}"
     text = f"{Path(record.run).name} goes on with {run}" if record.run else f"the next part of {run} is being planned"
-    return f"{text}; {record.remarks}" if record.remarks else text
+    return f"{text}; {record.reason}" if record.reason else text
 
 
 def is_planned(plan: Plan, exit_code: int) -> bool:

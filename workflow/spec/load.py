@@ -16,7 +16,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.models.stage_policies import EDITABLE
 from workflow.spec.origins import Origins
-from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay, profile_path
+from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
 from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.user_paths import check_utf8, is_file
 from workflow.spec.validation_messages import problem_at
@@ -82,8 +82,7 @@ def load_pipeline(
 
     Args:
         path: the file; its name in messages is `path` as given.
-        profiles: profiles of the file to apply, or the name of one; a path is a file that is laid over it in the same
-            way, as `wf balance` writes one. A later one overrides an earlier one.
+        profiles: profiles of the file to apply, or the name of one; a later one overrides an earlier one.
         sets: strings `KEY=VALUE`, the value in YAML; they override everything else.
         via: an engine for every stream (except those of engine `file`); overrides profiles.
         site: the machine, by name or by path; overrides profiles.
@@ -151,7 +150,7 @@ def _text(setting: Setting) -> str:
 def _options(
     profiles: Iterable[str], sets: Iterable[str], via: str | None, site: str | os.PathLike[str] | None
 ) -> tuple[str, ...]:
-    given = [*(("--profile", profile_path(each)) for each in profiles), *(("--set", each) for each in sets)]
+    given = [*(("--profile", each) for each in profiles), *(("--set", each) for each in sets)]
     given += [("--via", via)] if via is not None else []
     given += [("--site", str(given_site(os.fspath(site)).value))] if site is not None else []
     return tuple(word for pair in given for word in pair)

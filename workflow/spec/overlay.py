@@ -21,7 +21,7 @@ from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
-from workflow.spec.yaml_tree.parse import parse_value, read_yaml
+from workflow.spec.yaml_tree.parse import parse_value
 
 SECTIONS = ("stages", "streams")
 # What makes an entry of a profile a whole new stage or stream rather than a change of an existing one.
@@ -67,21 +67,10 @@ def overlay(
     return result
 
 
-def profile_path(name: str) -> str:
-    """`--overlay`: a path is relative to the user's directory, and kept whole in what repeats the command elsewhere."""
-    return os.path.abspath(Path(name).expanduser()) if is_path(name) else name  # noqa: PTH100 - it may hold a NUL byte
-
-
 def lay_profile(result: Overlaid, name: str) -> None:
-    """Apply one profile: of the file by its name, or one that is a file of its own by its path."""
+    """Apply one profile of the file."""
     section = result.root.child("profiles")
     known = section.mapping() if section else {}
-    if name not in known and is_path(name):
-        try:
-            known = {name: read_yaml(Path(name), name, "`wf balance` writes one")[0]}
-        except SpecError as error:
-            result.problems += error.problems
-            return
     if name not in known:
         hint = did_you_mean(name, known) or f"profiles of this file: {listing(known)}"
         result.problems.append(Problem(f"--profile {name}", 0, 0, "", "no such profile", hint))

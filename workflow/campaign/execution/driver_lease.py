@@ -51,16 +51,16 @@ _TURN_S = 60.0
 
 
 @contextlib.contextmanager
-def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
-    """Hold the lease of a campaign, or of another series of runs: what a driver before it left is removed.
+def driver_lease(directory: Path) -> Iterator[Lease]:
+    """Hold the lease of a campaign: what a driver before it left is removed.
 
     Raises RunError when another process renews it, OSError when its directory cannot be written.
     """
     path = directory / LEASE_FILE
     left = _content(path)
-    _refuse_second(directory, of)
+    _refuse_second(directory)
     if left is not None:
-        _remove_left(path, left, of)
+        _remove_left(path, left)
     for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
         shutil.rmtree(keys, ignore_errors=True)
     try:
@@ -70,8 +70,8 @@ def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
             except RunError as error:
                 if not isinstance(error.__cause__, FileExistsError):
                     raise
-                _refuse_second(directory, of)
-                raise RunError(f"another process ran {of} until now", "give the same command again") from error
+                _refuse_second(directory)
+                raise RunError("another process ran this campaign until now", "give the same command again") from error
             lease = read_lease(directory)
             assert lease is not None
             yield lease
@@ -81,7 +81,7 @@ def driver_lease(directory: Path, of: str = "this campaign") -> Iterator[Lease]:
             path.unlink(missing_ok=True)
 
 
-def _remove_left(path: Path, left: bytes, of: str) -> None:
+def _remove_left(path: Path, left: bytes) -> None:
     """Remove the lease of a driver that has died, unless another process has done so, and has its own there by now.
 
     One process at a time looks and removes: of a folder, every file system lets one process only make it.
@@ -94,7 +94,7 @@ def _remove_left(path: Path, left: bytes, of: str) -> None:
         turn.mkdir()
     except FileExistsError as error:
         hint = f"give the same command again; if no process starts it: rmdir {shlex.quote(str(turn))}"
-        raise RunError(f"another process starts {of}", hint) from error
+        raise RunError("another process starts this campaign", hint) from error
     try:
         if _content(path) == left:  # nobody renews it
             path.unlink()
@@ -109,7 +109,7 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _refuse_second(directory: Path, of: str) -> None:
+def _refuse_second(directory: Path) -> None:
     """Raises RunError when a process renews the lease. A lock does not tell on every file system, nor of other hosts.
 
     One that is silent, but may live, is refused too: it may be suspended, or its file system stalls, and it goes on.
@@ -119,21 +119,21 @@ def _refuse_second(directory: Path, of: str) -> None:
     if not lives.alive or first is None or first.is_own:
         return
     if not lives.is_here and lives.silence_text:
-        raise _silent(first, of, lives)
+        raise _silent(first, lives)
     watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
     while (seen := watch.look(time.monotonic())).alive and seen.lease is not None:
         if seen.lease != first:
-            text = f"another process runs {of}: process {seen.lease.pid} on {seen.lease.host}"
+            text = f"another process runs this campaign: process {seen.lease.pid} on {seen.lease.host}"
             raise RunError(text, "wait for it, or give another --dir")
         if seen.silence_text:
-            raise _silent(first, of, seen)
+            raise _silent(first, seen)
         time.sleep(_PAUSE_S)
 
 
-def _silent(first: Lease, of: str, seen: Liveness) -> RunError:
+def _silent(first: Lease, seen: Liveness) -> RunError:
     state = "is suspended" if seen.is_stopped else "is silent"
     who = f"process {first.pid} on {first.host}"
-    text = f"another process runs {of}, and {state}: {who}, no heartbeat for {seen.silent_s:.0f} s"
+    text = f"another process runs this campaign, and {state}: {who}, no heartbeat for {seen.silent_s:.0f} s"
     way = f"on {first.host}: `kill -CONT {first.pid}` lets it go on, `kill -KILL {first.pid}` ends it"
     return RunError(text, way if seen.is_here else f"{way}; it counts as dead after {DEAD_S / 60:.0f} min of silence")
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
 
 from workflow.forecast.forecast_model import Forecast, StageForecast, Term
 from workflow.forecast.quartiles import Estimate, together
@@ -118,9 +117,9 @@ WORTH_NAMING = 0.1
 
 def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastLine], str]:
     """(time per step of each stage and its terms, throughput of each stream; the term that is off most)."""
-    lines = _promised(forecast, records)
     if forecast.is_empty:
-        return lines, ""
+        return [], ""
+    lines: list[ForecastLine] = []
     terms = {stage.name: step_terms(records, stage.name) for stage in records.plan.stages}
     paces = {stage.name: pace(records, stage.name) for stage in records.plan.stages}
     off: list[tuple[float, str]] = []
@@ -201,40 +200,6 @@ def _without_backlog(written: Sequence[StepRecord], read: Iterable[StepRecord]) 
         if not reached or each.step >= written[reached - 1].step:
             return each.t
     return math.inf
-
-
-class TimePerStep(NamedTuple):
-    """Seconds per step of a run, and of how many steps; None: not known."""
-
-    steps: int
-    pace_s: float | None
-    """Between two steps of a stage, without its first ones: the mean, because single long steps count, too."""
-    span_s: float | None
-    """From its first step to the last one of any stage, per step: what is behind a file goes on when it has ended."""
-
-
-def step_time(records: Records, stage: str) -> TimePerStep:
-    """The time per step of a run, counted at a stage that uses workflow.stage."""
-    metrics = records.metrics[stage]
-    counts = _counts(metrics)
-    if not counts:
-        return TimePerStep(0, None, None)
-    steps = sorted(metrics.steps_of[max(counts, key=lambda end: counts[end])], key=lambda each: each.t)
-    end = max(each.steps[-1].t for each in records.metrics.values() if each.steps)
-    all_later = sum(each.count for each in steps[1:])
-    return TimePerStep(
-        all_later + steps[0].count, _mean_gap(_warm(steps)), (end - steps[0].t) / all_later if all_later else None
-    )
-
-
-def _promised(forecast: Forecast, records: Records) -> list[ForecastLine]:
-    """What `wf balance` has promised, beside what came: measured in the same way."""
-    if (promised := forecast.promised) is None or promised.stage not in records.metrics:
-        return []
-    took = step_time(records, promised.stage)
-    step = Estimate(median=promised.median, low=promised.low, high=promised.high)
-    what = f"time per step of {promised.stage}, by wf balance"
-    return [_line(what, "s", step, took.pace_s if promised.paced else took.span_s)]
 
 
 def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list[ForecastLine]:

@@ -200,7 +200,7 @@ def with_related_runs(report: Report, run_dir: Path) -> Report:
     found = {
         "resumable": may_go_on and _has_kept_some(run_dir),
         "next_part": "" if record is None or record.state == "none" else Path(record.run).name,
-        "next_part_reason": "" if record is None else record.remarks,
+        "next_part_reason": "" if record is None else record.reason,
     }
     now, attached = run.model_copy(update=found), list_runs(attached_runs(run_dir))
     said = {*next_part_notes(run), *attached_notes(report)}

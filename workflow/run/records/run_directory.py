@@ -27,7 +27,7 @@ from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
-from workflow.run.chain import NEXT_PART_FILE, NEXT_SETTINGS
+from workflow.run.chain import NEXT_PART_FILE
 from workflow.run.part_files import PIECES, in_run, join_earlier, join_files, link_reused, link_states
 from workflow.run.part_record import PART_FILE, PartRecord, read_part, write_part
 from workflow.run.records.events_file import EVENTS_FILE
@@ -410,7 +410,7 @@ def point_latest(runs: Path, directory: Path) -> None:
 _RECORDS = {
     "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
-    "forecast.json", "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, NEXT_SETTINGS, PIECES,
+    "forecast.json", "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, PIECES,
     "report.json", "report.html", "stages", "launches", STREAMS, ATTACHED,
 }  # fmt: skip
 

@@ -136,11 +136,6 @@ class Component(Spec):
     program: str = Field("program.py", description="relative to component.yaml")
     needs: list[str] = Field([], description="Python modules that the program imports")
     max_ranks: RankCount | None = Field(None, description="1 for a program that cannot be parallel")
-    any_ranks: bool = Field(
-        False,
-        description="the number of its ranks does not change what it writes, but for the last digits of sums: "
-        "`wf balance` may choose it",
-    )
     state: Literal["none", "saved", "accumulates"] | None = Field(
         None,
         description="what it keeps from one step to the next, and so how it goes on when it is started again "

@@ -1,1 +1,0 @@
-"""Choosing ranks, placement, transports and policies of a pipeline: by its forecast, and by short runs."""
