@@ -74,7 +74,7 @@ def test_two_machines_have_the_same_portable_plan(example: str, on_machine: Mach
 
 
 def test_every_policy_and_file_is_portable(on_machine: Machine) -> None:
-    """Files of components, ranks of a launcher, groups of SSC, pipes and taps, memory."""
+    """Files of components, ranks of a launcher, pipes and taps, memory."""
     text = """wf: 1
 name: all
 stages:
@@ -85,7 +85,7 @@ stages:
   keep: {component: archive}
 streams:
   atoms: {from: md, to: xrd, via: bp5}
-  others: {from: shock, to: own, via: ssc}
+  others: {from: shock, to: own, via: sst}
   pattern: {from: xrd, to: keep, tap: {view: {component: "null", every: 2}}}
 """
 
