@@ -286,8 +286,8 @@ it has come in no step.
 COPIES = """Components that copy, from a stream or a file to another one, keep every variable as what it is: scalars and
 text, global arrays, arrays in local blocks with their order, those without elements too. Joined arrays, and values of
 single ranks, are copied as the global arrays as which ADIOS2 shows them. A file in HDF5 has no local blocks: a copy to
-one is refused, and so are they by SSC. Two things ADIOS2 itself (2.12.1) cannot read from BP4: an array of one
-dimension without elements in its first step, which is refused, and a step without variables, at which the reader dies.
+one is refused. Two things ADIOS2 itself (2.12.1) cannot read from BP4: an array of one dimension without elements in
+its first step, which is refused, and a step without variables, at which the reader dies.
 """
 
 

@@ -1,7 +1,5 @@
 """Sets of cores as Slurm and Linux write them, `0-7,16`, and which cores of this machine those of a plan are.
 
-Only the standard library: ranks on compute nodes use it.
-
 The plan counts cores as the site does. Where a process may use all cores that the plan has, the numbers are the same.
 Where it may use others, as in a job that shares a node or on a machine of which `taskset` leaves a part, the plan's
 cores are counted among those: not on a site with reserved cores, whose numbers mean particular cores.
@@ -10,7 +8,7 @@ cores are counted among those: not on a site with reserved cores, whose numbers 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 _PART = re.compile(r"^(\d+)(?:-(\d+))?$")
 # Far above any node; a range with a digit too many must not fill the memory.
@@ -47,16 +45,15 @@ class CoresMissingError(ValueError):
     """The plan has cores that may not be used here."""
 
 
-def real_cores(wanted: Iterable[int], planned: Collection[int], allowed: Sequence[int], by_index: bool) -> list[int]:
-    """The numbers here of the plan's cores `wanted`.
+def real_cores(planned: Sequence[int], allowed: Sequence[int], by_index: bool) -> list[int]:
+    """The numbers here of the plan's cores: all that it uses on this node, so that all stages are counted in one way.
 
-    `planned` are all cores that the plan uses on this node, so that all stages are counted in one way; `allowed` are
-    those that processes may use here. Raises CoresMissingError where there are too few.
+    `allowed` are those that processes may use here. Raises CoresMissingError where there are too few.
     """
     if set(planned) <= set(allowed):
-        return list(wanted)
+        return list(planned)
     if by_index and max(planned, default=0) < len(allowed):
-        return [sorted(allowed)[core] for core in wanted]
+        return [sorted(allowed)[core] for core in planned]
     missing = sorted(set(planned) - set(range(len(allowed)) if by_index else allowed))
     numbers = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
     here = ", ".join(map(str, sorted(allowed)[:8])) + (", …" if len(allowed) > 8 else "")

@@ -2,9 +2,8 @@
 
 Nobody asks for an engine by its name: each place asks for the trait that it means, so that a new engine is one entry
 here and `configs/engines/NAME.yaml` with its parameters. What is special to one engine has modules of its own: SST
-`sst_transports`, `run/observe/sst_log`, `stage/adios/open_engine`; SSC `plan/programs/launch_plans`, `stage/ssc`; SHM
-`stage/shared_memory`; BP `formats/bp_index`; HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only:
-stages import it.
+`sst_transports`, `run/observe/sst_log`, `stage/adios/open_engine`; SHM `stage/shared_memory`; BP `formats/bp_index`;
+HDF5 `stage/hdf5`. Observed with ADIOS2 2.12.1. Standard library only: stages import it.
 """
 
 from __future__ import annotations
@@ -22,17 +21,12 @@ class EngineTraits(NamedTuple):
 
     # How data gets to the readers.
     in_memory: bool = False
-    """Steps go from memory to memory: an open waits for the other end, and a step that nobody took is lost."""
-    queued: bool = False
-    """Its writer holds finished steps in a queue with a limit, and readers may leave before the end of the stream."""
+    """Steps go from memory to memory: an open waits for the other end, and a step that nobody took is lost. The writer
+    holds finished steps in a queue with a limit, and readers may leave before the end of the stream."""
     over_network: bool = False
     """Its ends meet by EVPath: they have a transport (`sst_transports`), TCP connections and random process ids."""
-    shares_launch: bool = False
-    """Its ends find each other in one MPI_COMM_WORLD: one launch line starts both, and ADIOS2 must have MPI."""
     one_node: bool = False
     """Its ends are on one node, and both open it with `workflow.stage`."""
-    rank_limit: int | None = None
-    """A rank's part of a step must be less than so many bytes; None: no limit."""
 
     # What it leaves on disk.
     has_steps: bool = True
@@ -76,27 +70,16 @@ class EngineTraits(NamedTuple):
     calibrated: bool = False
     """`wf calibrate` measures it."""
 
-    @property
-    def synchronous(self) -> bool:
-        """Whether a step is handed from rank to rank while both ends wait."""
-        return self.in_memory and not self.queued
-
 
 ENGINES: dict[str, EngineTraits] = {
     each.name: each
     for each in (
         EngineTraits(
-            "SST", in_memory=True, queued=True, over_network=True, contact_suffix=".sst", counted_by="log",
+            "SST", in_memory=True, over_network=True, contact_suffix=".sst", counted_by="log",
             compresses=True, by_openpmd=True, calibrated=True,
         ),
-        # MPI counts the bytes of a message by an int.
-        EngineTraits(
-            "SSC", in_memory=True, shares_launch=True, rank_limit=2**31, holds_local_blocks=False, calibrated=True,
-        ),
         # `workflow.stage`'s own: memory that both ends share.
-        EngineTraits(
-            "SHM", in_memory=True, queued=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True,
-        ),
+        EngineTraits("SHM", in_memory=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
             index_version=5, resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,

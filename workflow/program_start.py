@@ -10,8 +10,8 @@ from workflow.standard_streams import keep_writable
 def begin_program(only_prints: bool = False) -> None:
     """Signals, standard streams, HOME and PATH. `only_prints`: as in `keep_writable`, which may raise WfError.
 
-    What it starts inherits all of it. Guards and wrappers of ranks, which launchers start, call `own_signals` alone:
-    they open no data, and handle their output themselves.
+    What it starts inherits all of it. Guards, which launchers start, call `own_signals` alone: they open
+    no data, and handle their output themselves.
     """
     own_signals()
     keep_writable(only_prints)

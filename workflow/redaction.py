@@ -170,8 +170,6 @@ def _is_place(value: str) -> bool:
 
 
 # Where the value of a secret variable is read when a stage starts: `file:PATH` or `env:NAME`, as the plan has it.
-#
-# Only the standard library is imported: the wrapper of each rank reads secrets, too.
 
 FILE, VARIABLE = "file:", "env:"
 

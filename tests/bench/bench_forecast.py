@@ -138,8 +138,7 @@ class ForecastTrial:
 
 def trials(planes: tuple[str, ...]) -> list[ForecastTrial]:
     """All that is forecast."""
-    transports = [f"sst-{name}" for name in planes if name != "mpi"] + (["ssc"] if "mpi" in planes else [])
-    transports.append(NODE_VIA)
+    transports = [*(f"sst-{name}" for name in planes if name != "mpi"), NODE_VIA]
     found = [ForecastTrial(via, name, via) for name in PIPELINES for via in transports]
     found += [ForecastTrial("queue", "16 MB, 20 ms", "sst-tcp", queue=limit) for limit in (1, 8)]
     found += [ForecastTrial("async", name, output="async: guided") for name in ("16 MB, 20 ms", "1 MB, 5 ms")]

@@ -1,9 +1,8 @@
-"""The cost of a small step: 10 kB from one writer to one reader, through SST's transports, SSC, and shared memory.
+"""The cost of a small step: 10 kB from one writer to one reader, through SST's transports and shared memory.
 
-Raw adios2 programs (SSC without locked definitions, as any program may write), and the same by `wf run` through
-`workflow.stage`, one array a step. A step's time is the median from one step to the next, seen by the reader
-after the first hundred; all ways are measured in turn, and the ratios are taken within one run of all.
-Takes the Python that WF_MPI_PYTHON names; without it there is no SSC, and nothing is measured.
+Raw adios2 programs, and the same by `wf run` through `workflow.stage`, one array a step. A step's time is the median
+from one step to the next, seen by the reader after the first hundred; all ways are measured in turn, and the ratios
+are taken within one run of all. Takes the Python that WF_MPI_PYTHON names; without it nothing is measured.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 VALUES, STEPS, WARM = 1250, 1000, 100
 TIMEOUT_S = 180
 # `via` → what an adios2 program is told; "": it cannot.
-WAYS = {"shm": "", "ssc": "SSC", "sst-tcp": "WAN", "sst-ucx": "UCX", "sst-rdma": "RDMA"}
+WAYS = {"shm": "", "sst-tcp": "WAN", "sst-ucx": "UCX", "sst-rdma": "RDMA"}
 PIPELINE = """
 wf: 1
 name: small
@@ -68,12 +67,10 @@ def raw(folder: Path, _via: str, word: str) -> float | None:
     """Seconds a step of two adios2 programs; None where this ADIOS2 cannot."""
     if not word:
         return None
-    mpiexec = str(Path(PYTHON).with_name("mpiexec"))
-    writer, reader = ([PYTHON, __file__, side, word, str(folder / "data")] for side in ("write", "read"))
+    ends = ([PYTHON, __file__, side, word, str(folder / "data")] for side in ("write", "read"))
     env = {**os.environ, "FABRIC_IFACE": "shm"} if word == "RDMA" else dict(os.environ)
     pipe = subprocess.PIPE
-    lines = [[mpiexec, "-n", "1", *writer, ":", "-n", "1", *reader]] if word == "SSC" else [writer, reader]
-    started = [subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True) for argv in lines]
+    started = [subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True) for argv in ends]
     try:
         said = [process.communicate(timeout=TIMEOUT_S) for process in started]
     finally:
@@ -107,17 +104,10 @@ def program(side: str, word: str, path: str) -> None:
     import adios2.bindings as adios2
     import numpy as np
 
-    if word == "SSC":
-        from mpi4py import MPI
-
-        adios = adios2.ADIOS(MPI.COMM_WORLD.Split(int(side == "read")))
-        io = adios.DeclareIO("data")
-        io.SetEngine("SSC")
-    else:
-        adios = adios2.ADIOS()
-        io = adios.DeclareIO("data")
-        io.SetEngine("SST")
-        io.SetParameters({"DataTransport": word, "QueueLimit": "2", "SpeculativePreloadMode": "Off"})
+    adios = adios2.ADIOS()
+    io = adios.DeclareIO("data")
+    io.SetEngine("SST")
+    io.SetParameters({"DataTransport": word, "QueueLimit": "2", "SpeculativePreloadMode": "Off"})
     engine = io.Open(path, adios2.Mode.Write if side == "write" else adios2.Mode.Read)
     values = np.zeros(VALUES)
     times: list[float] = []

@@ -12,7 +12,7 @@ from tests.support.packed_runs import MPI_PYTHON
 from tests.support.same_machine import machine_program
 from tests.support.slurm_cluster import SlurmCluster
 from workflow.formats.run_variables import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
-from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.site.load_site import launcher_options
 
@@ -31,16 +31,15 @@ EXECUTABLES = {
 ARGUMENTS = {"openmpi": ["--allow-run-as-root"]}
 
 
-def request(launcher: str, folder: Path, programs: list[tuple[int, RankLayout]]) -> LaunchRequest:
+def request(launcher: str, folder: Path, ranks: int, layout: RankLayout) -> LaunchRequest:
     executable, version = EXECUTABLES[launcher]
     if not executable:
         pytest.skip(f"{launcher} is not here: `make adios2-mpi` and WF_MPI_PYTHON, or Debian's openmpi-bin")
     ask = folder / "ask.sh"
     ask.write_text(ASK.replace("RANK", LAUNCHERS[launcher].rank_variable))
     return LaunchRequest(
-        "ask", launcher, executable, ARGUMENTS.get(launcher, []),
-        [RankedProgram(ranks, ["/bin/sh", str(ask)], layout) for ranks, layout in programs], str(folder), str(folder),
-        NODE, launcher_options(launcher, version), hosts=["n1", "n2", "n3", "n4"], start_s=30,
+        "ask", launcher, executable, ARGUMENTS.get(launcher, []), ["/bin/sh", str(ask)], ranks, layout,
+        str(folder), str(folder), NODE, launcher_options(launcher, version), hosts=["n1", "n2", "n3", "n4"], start_s=30,
     )  # fmt: skip
 
 
@@ -61,30 +60,20 @@ def answers(cluster: SlurmCluster, folder: Path, asked: LaunchRequest) -> list[l
 def test_ranks_are_on_their_nodes_and_cores(cluster: SlurmCluster, tmp_path: Path, launcher: str, ranks: int) -> None:
     """Rank 0 of a node has its second core: launchers that choose themselves give it the first one."""
     expected = [["0", "n2", "1", "1"], ["1", "n2", "0", "0"], ["2", "n3", "1", "1"], ["3", "n3", "0", "0"]]
-    assert answers(cluster, tmp_path, request(launcher, tmp_path, [(ranks, SWAPPED)])) == expected[:ranks]
+    assert answers(cluster, tmp_path, request(launcher, tmp_path, ranks, SWAPPED)) == expected[:ranks]
 
 
 @pytest.mark.parametrize("launcher", EXECUTABLES)
 def test_ranks_without_cores_of_their_own_may_use_all(cluster: SlurmCluster, tmp_path: Path, launcher: str) -> None:
     """More of them than cores."""
     free = RankLayout(nodes=1, first_node=3, ranks_per_node=3, cores_per_rank=0)
-    said = answers(cluster, tmp_path, request(launcher, tmp_path, [(3, free)]))
+    said = answers(cluster, tmp_path, request(launcher, tmp_path, 3, free))
     assert said == [["0", "n4", "0-1"], ["1", "n4", "0-1"], ["2", "n4", "0-1"]]
-
-
-@pytest.mark.parametrize("launcher", EXECUTABLES)
-def test_programs_of_one_line_may_lay_out_their_ranks_differently(
-    cluster: SlurmCluster, tmp_path: Path, launcher: str
-) -> None:
-    first = RankLayout(nodes=2, first_node=0, ranks_per_node=2, cores_per_rank=0)
-    second = first._replace(nodes=1, first_node=3)
-    said = answers(cluster, tmp_path, request(launcher, tmp_path, [(3, first), (2, second)]))
-    assert [words[1] for words in said] == ["n1", "n1", "n2", "n4", "n4"]
 
 
 def test_a_step_that_cannot_start_says_so_in_time(cluster: SlurmCluster, tmp_path: Path) -> None:
     """In a job that has one core of the node, which another step has taken."""
-    asked = request("srun", tmp_path, [(1, RankLayout(1, 0, 1, cores_per_rank=1, cores=[[0]]))])
+    asked = request("srun", tmp_path, 1, RankLayout(1, 0, 1, cores_per_rank=1, cores=[[0]]))
     line = launch_line(replace(asked, whole_nodes=False, start_s=2))
     holder, waiting = tmp_path / "holder", tmp_path / "two-steps.sh"
     waiting.write_text(

@@ -58,7 +58,7 @@ def test_an_exit_status_that_others_have_taken_is_no_success(tmp_path: Path) -> 
             spec = ProcessSpec("a", ["/bin/sh", "-c", "exit 7"], tmp_path, str(tmp_path), "none")
             processes.start(spec)
             assert processes.wait(60) == ["a"]
-            ending = processes.collect("a", tmp_path)
+            ending = processes.collect("a")
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert (ending.code, ending.signal) == (None, None)

@@ -108,7 +108,7 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
     """By a launcher that says which hosts it was given; it also shows that a run needs nothing else of a new one."""
 
     def line(request: LaunchRequest) -> LaunchLine:
-        path = request.programs[0].argv[0]
+        path = request.program[0]
         return LaunchLine(["cat", path], {path: lambda: f"{request.own_hosts}"})
 
     monkeypatch.setitem(LAUNCHERS, "show", Launcher(line, executable="show"))

@@ -42,7 +42,7 @@ TEXTS: list[Any] = [
     f"./{LONG}", "a/" * 5_000, "\0", "a/\0b", "\u202e", "ﬀ", "🦈" * 80, "é́", "\ud7ff", "\ufeff", "\x7f", "\x85",
     "\u2028", "${{", "}}", "$${{ x }}", "${{ run.dir }}", "${{ streams.field.path }}",
     "${{ streams.positions.config }}", "${{ wf.python }}", "10 min", "2 GiB", "1e400 GiB", "-1 s", "auto",
-    "pipe", "off", "after", "live", "sst", "bp5", "ssc", "hdf5",
+    "pipe", "off", "after", "live", "sst", "bp5", "shm", "hdf5",
     "file", "adios2.xml", "openpmd.json", "env", "warpx", "keep", "walk", "positions", "sim.field", "walk.nothing",
 ]  # fmt: skip
 OTHERS: list[Any] = [

@@ -85,7 +85,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *rows("compression", ["none", "zfp 1e-2"], (0,)),
         *rows("queue", ["reader always slower, block", "reader always slower, discard"], (1, 2), lost=4),
         *rows("cut", ["stream (sst)"], (0, 1, 2)),
-        *rows("latency", ["raw", "workflow.stage"], (0,), group="ssc"),
+        *rows("latency", ["workflow.stage"], (0,), group="shm"),
         *rows("latency", ["raw", "workflow.stage"], (0,), group="sst-tcp"),
         *rows("pipe", ["off", "pipe"], (0,), group="64 MB"),
     ]
@@ -170,8 +170,10 @@ def valued(*points: tuple[str, str | float, float], key: str = "group", **more: 
         ),
         (
             "latency",
-            valued(("raw", "ssc", 1.0), ("raw", "sst-tcp", 4.0), ("raw", "sst-ucx", 2.0)),
-            "A small step by SSC takes 0.5 × (adios2 alone) the time of the fastest SST",
+            valued(
+                ("workflow.stage", "shm", 1.0), ("workflow.stage", "sst-tcp", 4.0), ("workflow.stage", "sst-ucx", 2.0)
+            ),
+            "A small step through shared memory takes 0.5 × the time of the fastest SST",
         ),
         (
             "pipe",

@@ -36,7 +36,7 @@ def place_on(site: Site, hosts: int, quick: bool = False) -> MeasuringPlace:
 
 def test_what_is_measured_depends_on_the_machine() -> None:
     one = [setting.name for setting in transport_settings(place_on(WITH_MPI, 1))]
-    assert one == ["sst-tcp", "sst-ucx", "ssc", "shm"]
+    assert one == ["sst-tcp", "sst-ucx", "shm"]
     two = [setting.name for setting in transport_settings(place_on(WITH_MPI, 2))]
     assert two == [*one, *(f"{name} between two nodes" for name in one if name != "shm")]
     assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp", "shm"]

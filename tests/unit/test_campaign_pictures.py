@@ -167,7 +167,7 @@ def test_a_value_that_means_nothing_for_a_trial_is_not_in_its_label() -> None:
     both = [*points, {via: "bp5", transport: "ucx"}]
     assert meaningful(both) == both
     assert meaningful([{via: "my-preset", transport: "tcp"}, {transport: "ucx"}])[0][transport] == "tcp"
-    assert meaningful([{via: "ssc", "streams.d.queue.limit": 2}]) == [{via: "ssc"}]
+    assert meaningful([{via: "bp5", "streams.d.queue.limit": 2}]) == [{via: "bp5"}]
     trials = [
         each.model_copy(update={"parameters": {**each.parameters, transport: "tcp"}}) for each in schedule_of().trials
     ]

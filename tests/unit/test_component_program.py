@@ -144,7 +144,7 @@ def test_under_a_run_they_come_from_it_and_nothing_heavy_is_imported(program: Pa
         "assert vars(arguments(__file__)) == {'steps': 5}, arguments(__file__)\n"
         "assert stage.communicator() is None and stage.size() == 1\n"
         "heavy = {'yaml', 'pydantic', 'rich', 'click', 'adios2', 'mpi4py', 'h5py', 'socket', 'difflib', 'mmap'}\n"
-        "parts = ('hdf5', 'ssc', 'compression')\n"
+        "parts = ('hdf5', 'shared_memory', 'compressed_variables')\n"
         "heavy = (heavy | {f'workflow.stage.{part}' for part in parts}) & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -29,10 +28,8 @@ from workflow.forecast.known_stages import competitors, share_of_a_core, step_ra
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Estimate, Quartiles, exactly, quartiles, together
 from workflow.forecast.stream_costs import at_size
-from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
 from workflow.report.read.run_records import read_records
-from workflow.report.read.stage_metrics import read_metrics
 from workflow.report.report_files import compute_report
 from workflow.report.show.forecast_tables import forecast_tables, pace_lines
 
@@ -156,30 +153,6 @@ def test_a_bound_has_no_difference_from_what_was_measured(tmp_path: Path) -> Non
     assert not pace.complete and pace.measured is not None and pace.difference is None
 
 
-def test_handing_over_has_a_row_and_can_be_what_differs_most(tmp_path: Path) -> None:
-    run_dir = write_sample(tmp_path / "run", md_s=0.05, saxs_s=0.12)
-    forecast = make_forecast(make_plan(), known(tmp_path))
-    # As of SSC, whose two ends are inside the same call: forecast ten times as long as anything took.
-    terms = [
-        term.model_copy(update={"name": "hand over", "seconds": exactly(1.2)}) if term.name == "read" else term
-        for term in forecast.stage("saxs").terms
-    ]
-    stages = [each.model_copy(update={"terms": terms}) if each.name == "saxs" else each for each in forecast.stages]
-    (run_dir / "forecast.json").write_text(forecast.model_copy(update={"stages": stages}).to_json())
-    report = compute_report(run_dir)
-    line = next(each for each in report.forecast if each.what == "saxs: hand over atoms")
-    ends: list[tuple[str, Side]] = [("md", "write"), ("saxs", "read")]
-    inside = [
-        median(
-            each.io_s + each.wait_s
-            for each in read_metrics(run_dir / f"stages/{stage}/metrics.jsonl").of("atoms", side)[3:]
-        )
-        for stage, side in ends
-    ]
-    assert line.measured == pytest.approx(min(inside), rel=0.01)
-    assert report.off == "saxs: hand over atoms"
-
-
 def test_a_busy_machine_widens_the_intervals_downwards_and_is_named() -> None:
     conditions = MEASURED.model_copy(update={"others": 2.0})
     assert (conditions.free, conditions.is_disturbed, MEASURED.is_disturbed) == (0.5, True, False)
@@ -218,7 +191,7 @@ def test_without_former_runs_it_says_what_is_missing() -> None:
 
 
 def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
-    forecast = make_forecast(make_plan(), known(tmp_path, transports=[sst(engine="SSC")]))
+    forecast = make_forecast(make_plan(), known(tmp_path, transports=[sst(engine="SHM")]))
     assert forecast.missing[0] == "stream atoms: SST was not measured on site local: `wf calibrate --only transports`"
 
 

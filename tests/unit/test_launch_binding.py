@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,11 +12,8 @@ from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.planner import with_launcher
 from workflow.core_set import CoresMissingError, real_cores
 from workflow.errors import RunError
-from workflow.formats.rank_files import LAUNCH_FILE, RankStart
-from workflow.launch import mpmd_wrapper
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launchers import ProcessSpec
-from workflow.launch.rank_ends import NOT_STARTED
 from workflow.plan.placement.nodes import node_plan
 from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
 from workflow.run.processes.stage_processes import StageProcesses
@@ -30,15 +26,14 @@ HERE = Allocation("local", "", (Host("here"),))
 
 
 def test_numbers_are_those_of_the_plan_where_all_of_them_may_be_used() -> None:
-    assert real_cores([2], [1, 2], [0, 1, 2, 3], by_index=True) == [2]
-    assert real_cores([2], [1, 2], [1, 2], by_index=False) == [2]
-    assert real_cores([], [], [3], by_index=True) == []
+    assert real_cores([1, 2], [0, 1, 2, 3], by_index=True) == [1, 2]
+    assert real_cores([1, 2], [1, 2], by_index=False) == [1, 2]
+    assert real_cores([], [3], by_index=True) == []
 
 
 def test_all_stages_are_counted_in_one_way() -> None:
     """Core 1 may be used here, but core 0 of another stage may not: both are counted among those that may."""
-    assert real_cores([0], [0, 1], [1, 2], by_index=True) == [1]
-    assert real_cores([1], [0, 1], [1, 2], by_index=True) == [2]
+    assert real_cores([0, 1], [1, 2], by_index=True) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +46,7 @@ def test_all_stages_are_counted_in_one_way() -> None:
 )
 def test_a_core_that_is_not_there_is_refused(planned: range | list[int], by_index: bool, message: str) -> None:
     with pytest.raises(CoresMissingError) as caught:
-        real_cores(planned, planned, [3, 5], by_index)
+        real_cores(planned, [3, 5], by_index)
     assert str(caught.value) == message
 
 
@@ -62,7 +57,7 @@ def test_a_process_is_bound(tmp_path: Path) -> None:
     with StageProcesses(tmp_path) as processes:
         processes.start(spec)
         assert processes.wait(60) == ["sim"]
-        processes.collect("sim", tmp_path)
+        processes.collect("sim")
     assert (tmp_path / "stdout.log").read_text() == f"{allowed[-1:]}\n"
     assert sorted(os.sched_getaffinity(0)) == allowed
 
@@ -117,22 +112,3 @@ def test_a_part_of_a_node_is_noticed_where_hardware_threads_are_counted() -> Non
         assert (received.whole_nodes, received.cpus_per_core) == (whole, 2)
     received = granted_nodes(plan, Allocation("slurm", "1", (Host("a", 64),)))
     assert (received.whole_nodes, received.cpus_per_core) == (True, 1)
-
-
-@needs_affinity
-def test_a_rank_of_a_shared_line_binds_itself_or_does_not_start(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    allowed = sorted(os.sched_getaffinity(0))
-    for cores, code in ((allowed[-1:], 0), ([4095], NOT_STARTED)):
-        folder = tmp_path / str(code)
-        folder.mkdir()
-        start = RankStart([sys.executable, "-c", SHOW], str(tmp_path), {}, cores, cores, True)
-        (folder / LAUNCH_FILE).write_text(start.to_json())
-        pid = os.fork()
-        if pid == 0:
-            os._exit(mpmd_wrapper.main([str(folder)]))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
-    assert json.loads((tmp_path / "0/stdout.log").read_text()) == allowed[-1:]
-    assert "the plan has core 4095" in (tmp_path / f"{NOT_STARTED}/stderr.log").read_text()
-    assert capfd.readouterr().err == ""

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 import workflow
-from tests.support.planner import SITE, Planner, line_of, with_launcher
+from tests.support.planner import SITE, Planner, line_of
 from workflow.errors import SpecError
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, NodeFacts, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line, make_process
-from workflow.plan.launch_requests import GrantedNodes, group_request, stage_request
+from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
 from workflow.site.load_site import launcher_options, load_site
 
-PROG, OTHER = ["prog", "-x"], ["other", "a b"]
+PROG = ["prog", "-x"]
 HOSTS = [f"host{number}" for number in range(60)]
 GOLDEN = Path(__file__).parents[1] / "golden/launchers"
 PLAIN = NodeFacts(cores=8)
@@ -38,33 +38,27 @@ def layout(nodes: int = 1, first: int = 0, per_node: int = 4, **more: Any) -> Ra
 
 
 FREE = layout(cores_per_rank=0, cores=[])
-# name → (nodes as the launcher sees them, programs: ranks, arguments, layout)
-Case = tuple[NodeFacts, list[tuple[int, list[str], RankLayout]]]
-CASES: dict[str, Case] = {
-    "one node": (PLAIN, [(4, PROG, layout())]),
-    "two nodes, one rank less": (PLAIN, [(7, PROG, layout(nodes=2, first=1))]),
-    "50 nodes": (PLAIN, [(200, PROG, layout(nodes=50, first=3))]),
-    "without cores of its own": (PLAIN, [(4, PROG, FREE)]),
-    "beside stages with GPUs": (CUDA, [(4, PROG, layout())]),
+# name → (nodes as the launcher sees them, ranks, layout)
+CASES: dict[str, tuple[NodeFacts, int, RankLayout]] = {
+    "one node": (PLAIN, 4, layout()),
+    "two nodes, one rank less": (PLAIN, 7, layout(nodes=2, first=1)),
+    "50 nodes": (PLAIN, 200, layout(nodes=50, first=3)),
+    "without cores of its own": (PLAIN, 4, FREE),
+    "beside stages with GPUs": (CUDA, 4, layout()),
     "GPUs and adapters": (
-        CUDA, [(8, PROG, layout(nodes=2, gpus=[[3], [2], [1], [0]], nics=["mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"]))],
+        CUDA, 8, layout(nodes=2, gpus=[[3], [2], [1], [0]], nics=["mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"]),
     ),
-    "GPUs, variable not known": (CUDA._replace(gpu_variable=""), [(4, PROG, layout(gpus=[[3], [2], [1], [0]]))]),
-    "one adapter": (PLAIN, [(4, PROG, layout(nics=["hsn0"] * 4))]),
-    "two programs": (PLAIN, [(2, PROG, layout(per_node=2)), (2, OTHER, layout(per_node=2, cores=PAIRS[2:]))]),
-    "two programs, other numbers of ranks": (
-        PLAIN, [(6, PROG, layout(nodes=2)), (3, OTHER, layout(nodes=1, first=2, per_node=3))],
-    ),
+    "GPUs, variable not known": (CUDA._replace(gpu_variable=""), 4, layout(gpus=[[3], [2], [1], [0]])),
+    "one adapter": (PLAIN, 4, layout(nics=["hsn0"] * 4)),
 }  # fmt: skip
 
 
 def request(
     launcher: str, case: str, *, hosts: Sequence[str] = HOSTS, version: str | None = None, **more: Any
 ) -> LaunchRequest:
-    node, programs = CASES[case]
+    node, ranks, where = CASES[case]
     return LaunchRequest(
-        "sim", launcher, LAUNCHERS[launcher].executable, ["--extra"],
-        [RankedProgram(ranks, argv, where) for ranks, argv, where in programs], "/run/folder", "/run/work",
+        "sim", launcher, LAUNCHERS[launcher].executable, ["--extra"], PROG, ranks, where, "/run/folder", "/run/work",
         node, launcher_options(launcher, version), env={"A": "1"}, hosts=hosts, start_s=119.5, **more,
     )  # fmt: skip
 
@@ -85,8 +79,7 @@ def _shortened(text: str) -> str:
 @pytest.mark.parametrize("launcher", [name for name in LAUNCHERS if name != "none"])
 def test_lines_files_and_environment(launcher: str, bless: bool) -> None:
     """After a deliberate change: `pytest tests/unit/test_launch_lines.py --bless`, then read the difference."""
-    several = LAUNCHERS[launcher].several_programs
-    text = "".join(shown(launcher, case) for case, (_, programs) in CASES.items() if len(programs) == 1 or several)
+    text = "".join(shown(launcher, case) for case in CASES)
     text += "".join(shown(launcher, case, hosts=[]).replace(case, f"{case}, no hosts") for case in ("one node",))
     golden = GOLDEN / f"{launcher}.txt"
     if bless:
@@ -96,9 +89,9 @@ def test_lines_files_and_environment(launcher: str, bless: bool) -> None:
 
 
 def test_without_a_launcher_the_program_is_started() -> None:
-    one = replace(request("none", "one node"), programs=[RankedProgram(1, PROG, FREE)])
+    one = replace(request("none", "one node"), ranks=1, layout=FREE)
     assert launch_line(one) == LaunchLine(PROG)
-    with_gpu = replace(one, node=CUDA, programs=[RankedProgram(1, PROG, layout(per_node=1, gpus=[[2, 3]]))])
+    with_gpu = replace(one, node=CUDA, layout=layout(per_node=1, gpus=[[2, 3]]))
     assert launch_line(with_gpu).env == {"CUDA_VISIBLE_DEVICES": "2,3"}
 
 
@@ -150,7 +143,7 @@ def test_the_process_of_a_line() -> None:
     assert (process.env, process.argv[0], list(process.cores)) == ({"A": "1"}, "srun", [])
     assert process.files.keys() == {"/run/folder/rank_settings.sh"}
     assert "SLURM_CPUS_PER_TASK" in process.without
-    alone = replace(request("none", "one node"), programs=[RankedProgram(1, PROG, layout(per_node=1, cores=[[3, 1]]))])
+    alone = replace(request("none", "one node"), ranks=1, layout=layout(per_node=1, cores=[[3, 1]]))
     assert make_process(alone).cores == [1, 3], "inherited by the program"
     adapter = make_process(request("mpiexec", "one adapter"))
     assert adapter.env == {"A": "1", "FABRIC_IFACE": "hsn0", "SLURM_OVERLAP": "1"}
@@ -200,10 +193,6 @@ def test_only_processes_with_sst_need_ids_far_apart(plan_of: Planner) -> None:
     sst, files = plan_of(via="sst"), plan_of(via="bp5")
     assert stage_request(sst.stage("walk"), sst).separate_ids
     assert not stage_request(files.stage("walk"), files).separate_ids
-    both = plan_of(sets=("streams.positions.via=ssc", "streams.counts.via=sst"))
-    assert group_request(both.groups[0], both).separate_ids
-    alone = plan_of(via="ssc")
-    assert not group_request(alone.groups[0], alone).separate_ids
 
 
 @pytest.mark.parametrize(
@@ -236,18 +225,11 @@ streams:
     assert all(stage_request(each, unknown).separate_ids for each in unknown.stages)
 
 
-@pytest.mark.parametrize(("own", "option"), [("1", "--cpu-bind=mask_cpu:0x1,0x2,0x4"), ("0", "--cpu-bind=none")])
-def test_a_line_has_cores_of_its_own_where_all_its_stages_do(plan_of: Planner, own: str, option: str) -> None:
-    site = with_launcher("srun")
-    plan = plan_of(via="ssc", site=site, sets=(f"stages.keep.place.cores_per_rank={own}",))
-    assert option in launch_line(group_request(plan.groups[0], plan)).argv
-
-
 def test_a_new_launcher_is_one_entry_of_the_table(
     plan_of: Planner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def line(request: LaunchRequest) -> LaunchLine:
-        return LaunchLine([request.executable, *request.arguments, str(request.ranks), *request.programs[0].argv])
+        return LaunchLine([request.executable, *request.arguments, str(request.ranks), *request.program])
 
     monkeypatch.setitem(LAUNCHERS, "throw", Launcher(line, executable="throw"))
     (tmp_path / "sites").mkdir()
@@ -256,8 +238,6 @@ def test_a_new_launcher_is_one_entry_of_the_table(
     plan = plan_of(site=load_site("own"), sets=("stages.walk.ranks=3", "oversubscribe=true"))
     assert plan.stage("walk").launch == LaunchPlan(launcher="throw", executable="throw", arguments=["far"])
     assert line_of(plan, "walk") == ["throw", "far", "3", *plan.stage("walk").program]
-    with pytest.raises(SpecError, match="site own has throw, which starts one program"):
-        plan_of(site=load_site("own"), via="ssc")
 
 
 def test_an_unknown_launcher_is_refused_with_those_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,7 @@ def explained(plan_of: Planner, key: str, via: str | None = None) -> str:
     return explain_key(complete_pipeline(plan_of.load(via=via)), plan_of(via=via, site=MPI), key)
 
 
-def test_a_queue_that_the_engine_has_otherwise(plan_of: Planner) -> None:
-    said = explained(plan_of, "streams.positions.queue.limit", via="ssc")
-    assert said.startswith("streams.positions.queue.limit = 2\n  from default\n  in the plan 1: that is how SSC works")
+def test_a_queue_that_the_engine_does_not_have(plan_of: Planner) -> None:
     assert "not used with `via: bp5`" in explained(plan_of, "streams.positions.queue", via="bp5")
     assert "in the plan" not in explained(plan_of, "streams.positions.queue")
 

@@ -51,25 +51,6 @@ def test_a_file_has_no_queue(plan_of: Planner) -> None:
     assert (stream.step_size, stream.queue_memory) == (100 * 2**40, None)
 
 
-MPI = SITE.model_copy(update={"planes": ["tcp", "mpi"]})
-
-
-def test_ssc_holds_two_steps(plan_of: Planner) -> None:
-    plan = plan_of(ONE % ("", "via: ssc, step_size: 1 GiB"), site=MPI)
-    assert plan.stream("positions").queue_memory == 2 * 2**30
-    assert "the step that is read" in plan.reasons["streams.positions.queue.memory"]
-    said = refused(plan_of, ONE % (", ranks: 3", "via: ssc, step_size: 5 GiB"), MPI)
-    assert "2 steps × 5 GiB (step_size) = 10 GiB" in said and "limit" not in said
-
-
-def test_a_step_of_2_gib_per_rank_is_too_much_for_ssc(plan_of: Planner) -> None:
-    said = refused(plan_of, ONE % ("", "via: ssc, step_size: 2 GiB"), MPI)
-    assert "2 GiB a step (step_size) from 1 rank" in said and "at least 2 writing ranks" in said
-    plan_of(ONE % ("", f"via: ssc, step_size: {2**31 - 1}"), site=MPI)
-    plan_of(ONE % (", ranks: 2", "via: ssc, step_size: 3 GiB"), site=MPI)
-    plan_of(ONE % ("", "via: sst, step_size: 2 GiB"), site=MPI)
-
-
 def test_the_way_out_is_the_largest_limit_that_fits(plan_of: Planner) -> None:
     said = refused(plan_of, ONE % ("", "step_size: 2 GiB, queue: {limit: 4}"))
     assert "5 steps × 2 GiB (step_size) = 10 GiB" in said

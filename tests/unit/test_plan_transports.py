@@ -232,7 +232,7 @@ def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> N
     assert "streams.positions.transport is not used with `via: bp5`: a file has no transport" in plan.advice
 
 
-@pytest.mark.parametrize(("via", "what"), [("bp5", "a file"), ("ssc", "SSC")])
+@pytest.mark.parametrize(("via", "what"), [("bp5", "a file"), ("shm", "SHM")])
 def test_an_interface_alone_is_not_used_either(plan_of: Planner, via: str, what: str) -> None:
     plan = plan_of(CHAIN.replace("to: count}", "to: count, interface: lo}"), via=via)
     assert [line for line in plan.advice if "not used" in line] == [

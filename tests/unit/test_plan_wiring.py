@@ -210,9 +210,8 @@ profiles:
     [
         ("bp5", "queue: {limit: 4}", "a file holds all steps"),
         ("hdf5", "queue: {limit: 4, when_full: discard}", "a file holds all steps, and none is dropped"),
-        ("ssc", "queue: {limit: 4}", "SSC has none and holds one step"),
         ("bp5", "transport: tcp", "a file has no transport"),
-        ("ssc", "transport: tcp", "SSC has no transport"),
+        ("shm", "transport: tcp", "SHM has no transport"),
         ("bp4", "interface: lo", "a file has no interface"),
         ("hdf5", "strategy: binpacking", "it is not recorded which rank wrote what"),
         ("hdf5", "coupling: live", "HDF5 cannot be read while it is written: the reader starts when the writer"),
@@ -234,9 +233,9 @@ def test_one_key_switches_the_engine(plan_of: Planner, via: str, key: str, why: 
 
 
 def test_a_misspelled_parameter_is_refused_even_where_another_engine_has_it(plan_of: Planner) -> None:
-    """SST has `verbose`, SSC `Verbose`."""
-    with pytest.raises(SpecError, match=re.escape("did you mean `Verbose`?")):
-        plan_of(CHAIN.replace("to: count}", "to: count, via: ssc, parameters: {verbose: 5}}"))
+    """SST has `verbose`, BP4 `Verbose`."""
+    with pytest.raises(SpecError, match=re.escape("did you mean `verbose`?")):
+        plan_of(CHAIN.replace("to: count}", "to: count, via: sst-tcp, parameters: {Verbose: 5}}"))
 
 
 def test_a_file_of_any_kind_is_handed_over(plan_of: Planner) -> None:

@@ -37,7 +37,7 @@ def test_a_stage_has_the_cpu_time_of_its_processes_also_of_those_that_ended(tmp_
         assert used.ready_s >= 0
         processes.end("one", tmp_path)
         assert processes.wait(60) == ["one"]
-        ending = processes.collect("one", tmp_path)
+        ending = processes.collect("one")
         assert ending.cpu_s is not None
         assert ending.cpu_s == pytest.approx(used.cpu_s, abs=0.1)
         assert processes.cpu_use("one") is None
@@ -51,7 +51,7 @@ def test_ranks_on_other_nodes_have_no_cpu_time(tmp_path: Path) -> None:
         assert processes.cpu_use("one") is None
         processes.end("one", tmp_path)
         assert processes.wait(60) == ["one"]
-        assert processes.collect("one", tmp_path).cpu_s is None
+        assert processes.collect("one").cpu_s is None
 
 
 def test_the_time_of_several_processes_adds_up_and_those_that_are_gone_are_left_out(

@@ -110,13 +110,13 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
             argv = [sys.executable, "-c", program if name == "left" else waits]
             processes.start(process(name, argv, folder))
         assert processes.wait(60) == ["left"]
-        processes.collect("left", folders["left"])
+        processes.collect("left")
         children = {name: int(read_line(folder / "stdout.log")) for name, folder in folders.items()}
         for name in ("left", "hangs"):
             processes.end(name, folders[name])
         assert living_groups(children.values()) == {children["stays"]}
         assert processes.wait(60) == ["hangs"]
-        assert replace(processes.collect("hangs", folders["hangs"]), cpu_s=None) == Ending(None, signal.SIGKILL)
+        assert replace(processes.collect("hangs"), cpu_s=None) == Ending(None, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("launcher", ["mpiexec", "openmpi"])
@@ -215,7 +215,7 @@ def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None
         ended = set[str]()
         while ended != {"gone", "left"}:
             for name in processes.wait(60):
-                processes.collect(name, tmp_path)
+                processes.collect(name)
                 ended.add(name)
         assert processes._groups == {stays}, "what outlived its leader is still ours"
         orphan = int((tmp_path / "stdout.log").read_text())

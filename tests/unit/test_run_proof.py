@@ -274,19 +274,19 @@ def test_ctrl_c_ends_a_run_that_is_being_proved() -> None:
     assert verdict_of(run) == ("interrupted", "", "interrupted by SIGINT")
 
 
-def rank_seen(cores: str, *, world: int = 0) -> RankSeen:
-    return RankSeen("md", world, 0, "n1", 100 + world, cores)
+def rank_seen(cores: str, *, rank: int = 0) -> RankSeen:
+    return RankSeen("md", rank, 0, "n1", 100 + rank, cores)
 
 
 def test_rank_that_is_bound_anew_is_a_warning_once() -> None:
     watch = RankWatch([MD], NODES)
-    assert watch.look([rank_seen("0-1"), rank_seen("0-7", world=1)], 10.0) == []
+    assert watch.look([rank_seen("0-1"), rank_seen("0-7", rank=1)], 10.0) == []
     (warning,) = watch.look([], 12.0)
     assert warning.text == (
         "rank 1 of md now may use cores 0-7 of n1, the plan binds it to cores 2-3: its launcher or its program did that"
     )
     assert warning.ranks == [(1, 101, "0-7")]
-    assert watch.look([rank_seen("7", world=1)], 20.0) == watch.look([], 30.0) == []
+    assert watch.look([rank_seen("7", rank=1)], 20.0) == watch.look([], 30.0) == []
 
 
 def test_rank_that_its_launcher_has_not_bound_yet_is_no_warning() -> None:
@@ -294,12 +294,6 @@ def test_rank_that_its_launcher_has_not_bound_yet_is_no_warning() -> None:
     watch.look([rank_seen("0-7")], 10.0)
     watch.look([rank_seen("0-1")], 10.5)
     assert watch.look([], 20.0) == []
-
-
-def test_rank_of_a_shared_launch_line_is_counted_in_its_stage() -> None:
-    watch = RankWatch([replace(MD, first=8)], NODES)
-    watch.look([rank_seen("2-3", world=9), rank_seen("2-3", world=8)], 10.0)
-    assert [event.ranks for event in watch.look([], 12.0)] == [[(0, 108, "2-3")]]
 
 
 def test_launch_line_has_the_time_that_the_plan_gives_a_start() -> None:

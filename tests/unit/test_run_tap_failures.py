@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
-from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
+from workflow.plan.plan_model import Plan
 from workflow.run.state.events import (
     StageExited,
     StreamClosed,
@@ -65,20 +65,7 @@ def test_a_tap_that_never_opened_stops_the_run() -> None:
     assert failing_since(run.state) == 1.0
 
 
-def launched() -> Plan:
-    """One launch line starts all: it ends them all when one fails."""
-    group = GroupPlan(
-        name="sim", stages=["sim", "keep", "tap"], ranks={"sim": (0, 1), "keep": (1, 1), "tap": (2, 1)},
-        streams={"data": ["sim", "keep", "tap"]}, launch=LaunchPlan(launcher="mpiexec", executable="mpiexec"),
-    )  # fmt: skip
-    return tapped().model_copy(update={"groups": [group]})
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [tapped(None), tapped(more=True), launched()],
-    ids=["no tap", "something depends on it", "one launch line starts all"],
-)
+@pytest.mark.parametrize("plan", [tapped(None), tapped(more=True)], ids=["no tap", "something depends on it"])
 def test_a_stage_that_is_needed_stops_the_run(plan: Plan) -> None:
     run = Run(plan).open_all()
     run.feed(StageExited(1.0, "tap", 3, None))

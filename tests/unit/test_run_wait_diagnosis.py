@@ -343,13 +343,6 @@ def test_a_writer_that_its_reader_lost_and_that_still_runs() -> None:
     assert lost_writers(moment(*opened(), replace(lost, stage="md")), "md") == []
 
 
-def test_a_stream_by_ssc_is_opened_at_both_ends_together() -> None:
-    plan = chain("sst")
-    streams = [stream.model_copy(update={"engine": "SSC"}) for stream in plan.streams]
-    state = replace(moment(StreamOffered(1, "atoms", "md")), plan=plan.model_copy(update={"streams": streams}))
-    assert waits_for(state, "md") == Wait("saxs", "waits in open for saxs to open atoms", rank=0)
-
-
 def test_who_waits_for_the_cause_beside_the_chain_is_named_too() -> None:
     culprit, text = diagnose(moment(StreamOffered(1, "atoms", "md")), "keep", 20)
     assert culprit == "saxs"

@@ -137,6 +137,5 @@ def test_live_readers_are_offered_only_where_the_engine_can() -> None:
     couplings = {via: load_engine(via).couplings for via in known_engines()}
     assert couplings == {
         "bp4": ["after", "live"], "bp5": ["after", "live"], "file": ["after"], "hdf5": ["after"],
-        "shm": ["live"], "ssc": ["live"], "sst": ["live"], "sst-rdma": ["live"], "sst-tcp": ["live"],
-        "sst-ucx": ["live"],
+        "shm": ["live"], "sst": ["live"], "sst-rdma": ["live"], "sst-tcp": ["live"], "sst-ucx": ["live"],
     }  # fmt: skip

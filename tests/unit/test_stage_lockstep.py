@@ -49,7 +49,7 @@ def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None
         next(steps)
 
 
-@pytest.mark.parametrize("meeting", ["SST", "SSC"])
+@pytest.mark.parametrize("meeting", ["SST", "SHM"])
 @pytest.mark.parametrize(
     ("asked", "opened"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workflow.formats.stage_file import LaunchGroup, StageSettings, StreamEnd, to_json
+from workflow.formats.stage_file import StageSettings, StreamEnd, to_json
 from workflow.plan.plan_model import EndPlan
 from workflow.stage.settings import end_by_path, find_end, read_settings
 from workflow.stage.stage_errors import StageError
@@ -134,8 +134,7 @@ def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
 def test_settings_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     end = StreamEnd("atoms", "input", "read", "SST", "/run/atoms", {"QueueLimit": "2"}, 1.0, 2.0)
-    group = LaunchGroup({"md": [0, 2]}, {"atoms": ["md", "saxs"]})
-    settings = StageSettings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
+    settings = StageSettings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), "scattering", "/run")
     file.write_text(to_json(settings))
     assert read_settings(file) == settings
 

@@ -257,8 +257,8 @@ def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     file = plan.holder(stream)
     if not file.is_kept:
         hint = f"start the run with `--set streams.{name}.attachable=true`"
-        if not stream.traits.queued:
-            readable = [name for name, engine in ENGINES.items() if engine.queued or engine.resumable]
+        if not stream.traits.in_memory:
+            readable = [name for name, engine in ENGINES.items() if engine.in_memory or engine.resumable]
             hint = f"others can read only streams by {listing(readable)}"
         raise RunError(f"{run_dir.name} keeps no steps of {name}, so nothing can be attached to it", hint)
     if stream.spool_where != "shared":

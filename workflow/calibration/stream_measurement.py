@@ -125,8 +125,6 @@ def transport_settings(place: MeasuringPlace) -> list[StreamSetting]:
     """The transports that this ADIOS2 has, on one node, and those that work between nodes where there are two."""
     names = [f"sst-{each}" for each in place.site.planes if each != "mpi"]
     others = [each for each in _measured_whole() if each.in_memory]
-    if not place.site.parallel_adios2:
-        others = [each for each in others if not each.shares_launch]
     settings = [StreamSetting(name) for name in (*names, *map(_preset, others))]
     if place.nodes > 1:
         far = [_preset(each) for each in others if not each.one_node]
@@ -235,8 +233,6 @@ def _take_launches(launches: LaunchSamples, run: MeasuredRun) -> None:
     plan = run.records.plan
     started = {event.stage: event.t for event in read_events(run.records.run_dir) if isinstance(event, StageStarted)}
     for stage in plan.stages:
-        if plan.group_of(stage.name) is not None:
-            continue  # its line starts other stages too
         key, printed = (stage.launch.launcher, stage.ranks), run.printed[stage.name]
         launches.begin_s.setdefault(key, []).append(printed["began"] - started[stage.name])
         launches.ready_s.setdefault(key, []).append(printed["opened"] - started[stage.name])

@@ -180,7 +180,6 @@ def _adios2() -> list[Finding]:
     return [
         Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),
         Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
-        Finding("SSC", "ok" if found["mpi"] else "note", _ssc(found["mpi"])),
         *_engines(found["engines"]),
         Finding("device data", "note", _device_data(found["gpu"])),
         Finding("operators", "ok" if found["operators"] else "note", ", ".join(found["operators"]) or "none built in"),
@@ -202,10 +201,6 @@ def _device_data(gpu: bool) -> str:
     """What this ADIOS2 can do with arrays in the memory of a device."""
     backend = "a GPU backend, for programs that use adios2 directly" if gpu else "no GPU backend"
     return f"this ADIOS2 has {backend}; workflow.stage copies them through pinned memory of the host (`device=`)"
-
-
-def _ssc(mpi: bool) -> str:
-    return "`via: ssc` works" if mpi else "`via: ssc` does not work: it needs an ADIOS2 built with MPI"
 
 
 def _mpi_launcher(site: Site) -> Finding:

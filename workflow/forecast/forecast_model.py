@@ -11,7 +11,7 @@ from workflow.forecast.quartiles import Estimate, Quartiles
 
 FORECAST_VERSION = 2
 FORECAST_FILE = "forecast.json"
-TermName = Literal["compute", "read", "decompress", "compress", "write", "write behind", "hand over"]
+TermName = Literal["compute", "read", "decompress", "compress", "write", "write behind"]
 
 
 class ForecastPart(BaseModel):

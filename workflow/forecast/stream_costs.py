@@ -69,21 +69,17 @@ def stream_terms(
 
 def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str, shares_its_core: bool) -> None:
     """`shares_its_core`: a thread of the writer has no core but that of its rank, as when it was measured."""
-    by_both = stream.traits.synchronous
     source = _source(cost)
     terms.step = cost.step if terms.step is None or cost.step.median > terms.step.median else terms.step
     first = stream.writer not in terms.of_stage
-    name: TermName = "hand over" if by_both else "write"
     if first:
-        seconds = cost.step if by_both else cost.write
-        terms.of_stage[stream.writer] = [Term(name=name, stream=stream.name, seconds=seconds, source=source)]
+        terms.of_stage[stream.writer] = [Term(name="write", stream=stream.name, seconds=cost.write, source=source)]
         if cost.behind is not None and shares_its_core:
             behind = Term(name="write behind", stream=stream.name, seconds=cost.behind, source=source)
             terms.of_stage[stream.writer].append(behind)
         terms.cpu[stream.writer] = cost.write_cpu
     if reader:
-        name, seconds = ("hand over", cost.step) if by_both else ("read", cost.read)
-        terms.of_stage[reader] = [Term(name=name, stream=stream.name, seconds=seconds, source=source)]
+        terms.of_stage[reader] = [Term(name="read", stream=stream.name, seconds=cost.read, source=source)]
         terms.cpu[reader] = cost.read_cpu
 
 

@@ -76,14 +76,6 @@ class StreamEnd:
 
 
 @dataclass(frozen=True)
-class LaunchGroup:
-    """The stages that one launch line starts with this one, so that they share MPI_COMM_WORLD."""
-
-    ranks: Mapping[str, Sequence[int]]  # stage → (its first rank in the world, number of ranks)
-    streams: Mapping[str, Sequence[str]]  # stream between them → writer, readers
-
-
-@dataclass(frozen=True)
 class StageSettings:
     """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
 
@@ -92,7 +84,6 @@ class StageSettings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: str | None = None
     ends: Sequence[StreamEnd] = ()
-    group: LaunchGroup | None = None
     component: str | None = None  # None: a command of the user's own
     run_dir: str = ""
     # Whether it ends by itself when the run is to be stopped: nothing that it reads ends then.
@@ -135,9 +126,8 @@ def read_stage_file(path: Path) -> StageSettings:
     check_version(data, VERSION_KEY, STAGE_FILE_VERSION, path)
     try:
         ends = tuple(to_end(end) for end in data["ends"])
-        group = LaunchGroup(**data["group"]) if data.get("group") else None
         return StageSettings(
-            data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
+            data["stage"], data["ranks"], data["parameters"], data["metrics"], ends,
             data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
             data.get("restarts", False), data.get("save_every_s"),
             data.get("readers", {}), data.get("written", {}), data.get("steer", {}), tuple(data.get("changes", ())),

@@ -16,19 +16,18 @@ _LOCAL_RANK = "FLUX_TASK_LOCAL_ID"
 
 def _line(request: LaunchRequest) -> LaunchLine:
     """`flux run --ntasks=16 --nodes=2 --requires=host:a,b -o cpu-affinity=map:0-6;8-14 A`."""
-    (program,) = request.programs
-    layout = request.local
+    layout = request.layout
     maps_gpus = bool(layout.gpus) and bool(request.options["gpus"])
     settings = rank_settings(request, _LOCAL_RANK, selects_gpus=maps_gpus)
     argv = [
-        request.executable, "run", f"--ntasks={request.ranks}", f"--nodes={request.nodes}",
+        request.executable, "run", f"--ntasks={request.ranks}", f"--nodes={layout.nodes}",
         f"--cores-per-task={max(1, layout.cores_per_rank)}",
         *([f"--gpus-per-task={max(map(len, layout.gpus))}"] if layout.gpus else []),
         *(request.option("hosts", ",".join(request.own_hosts)) if request.own_hosts else []),
         *(request.option("cores", _map(layout.cores)) if layout.cores else request.option("no_binding")),
         *(request.option("gpus", _map(layout.gpus)) if maps_gpus else []),
         *request.option("kill_on_bad_exit"), *request.option("unbuffered"),
-        *request.arguments, *settings.through, *program.argv,
+        *request.arguments, *settings.through, *request.program,
     ]  # fmt: skip
     return LaunchLine(argv, dict(settings.files), settings.env)
 
@@ -43,7 +42,6 @@ LAUNCHER = Launcher(
     options=frozenset({"hosts", "cores", "no_binding", "gpus", "kill_on_bad_exit", "unbuffered"}),
     binds=True,
     selects_gpus=True,
-    needs_hosts=True,
     other_machines=True,
     shares_cores=False,
     signal_of=lambda code, _lines: signal_of_shell(code),

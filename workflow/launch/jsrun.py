@@ -22,25 +22,23 @@ launch_distribution: packed
 
 def _line(request: LaunchRequest) -> LaunchLine:
     """`jsrun --erf_input FILE A`: the file has node, cores and GPUs of every rank."""
-    (program,) = request.programs
     settings = rank_settings(request, _LOCAL_RANK, selects_gpus=True)
     path = f"{request.folder}/resources.erf"
     argv = [request.executable, *request.option("rank_file", path), *request.arguments]
     files = {path: lambda: _resources(request)} | settings.files
-    return LaunchLine([*argv, *settings.through, *program.argv], files, settings.env)
+    return LaunchLine([*argv, *settings.through, *request.program], files, settings.env)
 
 
 def _resources(request: LaunchRequest) -> str:
     """A line for each rank. Hosts are counted from 1 within the allocation; cores are those of hardware threads."""
-    lines, threads = [_HEAD], request.node.threads_per_core
-    for segment in request.segments():
-        layout = segment.layout
-        for index in range(segment.ranks):
+    lines, threads, layout = [_HEAD], request.node.threads_per_core, request.layout
+    for host, ranks in enumerate(request.ranks_by_node, layout.first_node + 1):
+        for index, rank in enumerate(ranks):
             cores = layout.cores[index] if layout.cores else range(request.node.cores)
             sets = format_cores(core * threads + thread for core in cores for thread in range(threads))
             cpus = ",".join(f"{{{part}}}" for part in sets.split(","))
             gpus = f"; gpu: {{{','.join(map(str, layout.gpus[index]))}}}" if layout.gpus else ""
-            lines.append(f"rank: {segment.first + index}: {{ host: {segment.node + 1}; cpu: {cpus}{gpus} }}\n")
+            lines.append(f"rank: {rank}: {{ host: {host}; cpu: {cpus}{gpus} }}\n")
     return "".join(lines)
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from workflow.formats.stage_waits import OPEN_TIMEOUT_S
 from workflow.launch.host_lists import is_same_host
 from workflow.launch.rank_ends import NOT_STARTED, EndPattern
-
-CoreSet = Sequence[int]
 
 
 class RankLayout(NamedTuple):
@@ -33,17 +30,9 @@ class RankLayout(NamedTuple):
     first_node: int
     ranks_per_node: int
     cores_per_rank: int
-    cores: Sequence[CoreSet] = ()
+    cores: Sequence[Sequence[int]] = ()
     gpus: Sequence[Sequence[int]] = ()
     nics: Sequence[str] = ()
-
-
-class RankedProgram(NamedTuple):
-    """A program, the number of its ranks, and where they run. Several in one request share MPI_COMM_WORLD."""
-
-    ranks: int
-    argv: Sequence[str]
-    layout: RankLayout
 
 
 class NodeFacts(NamedTuple):
@@ -55,18 +44,9 @@ class NodeFacts(NamedTuple):
     gpu_variable: str = ""
 
 
-class Segment(NamedTuple):
-    """Ranks that follow each other on one node: `first` is the first one's number in MPI_COMM_WORLD."""
-
-    node: int
-    first: int
-    ranks: int
-    layout: RankLayout
-
-
 @dataclass(frozen=True)
 class LaunchRequest:
-    """One line: the programs, in the order of their ranks, and what surrounds them.
+    """One line: a program, its ranks, where they run, and what surrounds them.
 
     `hosts` are those of the allocation, by node index; empty where they are not known or not needed. `folder` is where
     logs go, and files that the launcher reads. `options` are the launcher's, as its version spells them (`option`).
@@ -78,7 +58,9 @@ class LaunchRequest:
     launcher: str
     executable: str
     arguments: Sequence[str]
-    programs: Sequence[RankedProgram]
+    program: Sequence[str]
+    ranks: int
+    layout: RankLayout
     folder: str
     cwd: str
     node: NodeFacts
@@ -92,85 +74,24 @@ class LaunchRequest:
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 
     @property
-    def ranks(self) -> int:
-        """Of all programs."""
-        return sum(program.ranks for program in self.programs)
-
-    @property
-    def first_node(self) -> int:
-        """The lowest node index of the line."""
-        return min(program.layout.first_node for program in self.programs)
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes the line spans."""
-        return max(each.layout.first_node + each.layout.nodes for each in self.programs) - self.first_node
-
-    @property
     def own_hosts(self) -> Sequence[str]:
         """The hosts of the nodes of this line; empty where hosts are not known."""
-        return self.hosts[self.first_node : self.first_node + self.nodes]
+        return self.hosts[self.layout.first_node : self.layout.first_node + self.layout.nodes]
 
     @property
     def is_here(self) -> bool:
         """Whether all ranks run on this machine: not where that is not known."""
-        return self.nodes == 1 and all(is_same_host(name, platform.node()) for name in self.own_hosts)
+        return self.layout.nodes == 1 and all(is_same_host(name, platform.node()) for name in self.own_hosts)
 
-    def segments(self) -> Iterator[Segment]:
-        """All ranks in their order, node by node."""
-        first = 0
-        for program in self.programs:
-            left, node = program.ranks, program.layout.first_node
-            while left > 0:
-                here = min(left, program.layout.ranks_per_node)
-                yield Segment(node, first, here, program.layout)
-                first, left, node = first + here, left - here, node + 1
-
-    @cached_property
-    def ranks_per_node(self) -> int:
-        """Ranks on each node of the line, the last one may have fewer; 0 where nodes differ otherwise."""
-        counts: dict[int, int] = {}
-        order = []
-        for segment in self.segments():
-            counts[segment.node] = counts.get(segment.node, 0) + segment.ranks
-            order.append(segment.node)
-        most = max(counts.values())
-        alike = all(counts.get(self.first_node + index) == most for index in range(self.nodes - 1))
-        return most if order == sorted(order) and alike and len(counts) == self.nodes else 0
-
-    @cached_property
-    def local(self) -> RankLayout:
-        """What holds for the ranks of every node of the line, by local rank: its cores, GPUs and adapters.
-
-        These are empty where the nodes of the line differ: then each rank's program must see to it.
-        """
-        layouts = [program.layout for program in self.programs]
-        per_rank = {each.cores_per_rank for each in layouts}
-        found = RankLayout(self.nodes, self.first_node, self.ranks_per_node, 0 if 0 in per_rank else max(per_rank))
-        if self.nodes == 1:
-            return found._replace(
-                cores=_joined(self.ranks, [each.cores for each in layouts]),
-                gpus=_joined(self.ranks, [each.gpus for each in layouts]),
-                nics=_joined(self.ranks, [each.nics for each in layouts]),
-            )
-        first = layouts[0]
-        alike = all((each.cores, each.gpus, each.nics) == (first.cores, first.gpus, first.nics) for each in layouts)
-        if not alike or (len(layouts) > 1 and not self.ranks_per_node):
-            return found
-        return found._replace(cores=first.cores, gpus=first.gpus, nics=first.nics)
+    @property
+    def ranks_by_node(self) -> list[range]:
+        """The numbers of the ranks of each node: equally many, but for the last node, which may have fewer."""
+        per_node = self.layout.ranks_per_node
+        return [range(first, min(first + per_node, self.ranks)) for first in range(0, self.ranks, per_node)]
 
     def option(self, name: str, value: object = "") -> list[str]:
         """The words of an option of the launcher, `value` in the place of `{}`; [] where its version has none."""
         return [word.replace("{}", str(value)) for word in self.options[name].split()]
-
-
-OfRank = TypeVar("OfRank")
-
-
-def _joined(ranks: int, parts: Sequence[Sequence[OfRank]]) -> list[OfRank]:
-    """What the ranks of all programs of a node have; [] where some have nothing."""
-    values = [value for part in parts for value in part]
-    return values if len(values) == ranks else []
 
 
 @dataclass(frozen=True)
@@ -198,11 +119,9 @@ class Launcher(NamedTuple):
     options: frozenset[str] = frozenset()  # what its table in configs/launchers must have
     version_words: tuple[str, ...] = ()  # of `mpiexec --version`, which several launchers are called
     comes_with_python: bool = False  # a Python environment may bring its own, which then belongs to its MPI
-    several_programs: bool = False  # one line can start several programs, on whichever nodes
     binds: bool = False  # binds ranks to cores itself; else they inherit the cores of what starts it
     selects_gpus: bool = False  # restricts ranks to GPUs by itself; else the site's `gpu_variable` does
     other_machines: bool = False  # looks programs up where the ranks run, which may be another machine
-    needs_hosts: bool = False  # names the nodes of a line by `hosts`; without them it starts on the first nodes
     shares_cores: bool = True  # several lines may use the same cores at a time; else each has its own
     passes_input: bool = False  # what is written to its standard input comes to all ranks, on all nodes
     mpi_connects: bool = False  # two programs of two lines find each other by MPI_Comm_connect
@@ -245,11 +164,6 @@ def host_options(request: LaunchRequest, hosts: Sequence[str], in_file: str = "{
     }
 
 
-def hosts_with_ranks(request: LaunchRequest) -> list[str]:
-    """`host:ranks` in the order of the ranks, for nodes that have different numbers of them."""
-    return [f"{request.hosts[each.node]}:{each.ranks}" for each in request.segments()] if request.hosts else []
-
-
 NIC_VARIABLE = "FABRIC_IFACE"  # of SST's RDMA transport (ADIOS2, toolkit/sst/dp/rdma_dp.c)
 SCRIPT = "rank_settings.sh"
 
@@ -267,7 +181,7 @@ def rank_settings(request: LaunchRequest, local_rank: str, *, selects_gpus: bool
 
     `selects_gpus`: the launcher restricts each rank to its GPUs itself.
     """
-    layout = request.local
+    layout = request.layout
     variable = "" if selects_gpus else request.node.gpu_variable
     ranks: list[dict[str, str]] = [{} for _ in range(max(len(layout.gpus) if variable else 0, len(layout.nics)))]
     for rank, settings in enumerate(ranks):

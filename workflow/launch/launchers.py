@@ -17,8 +17,7 @@ from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, 
 
 def _program_line(request: LaunchRequest) -> LaunchLine:
     """One rank without a launcher: the program is started as it is."""
-    (program,) = request.programs
-    return LaunchLine(list(program.argv), env=rank_settings(request, "").env)
+    return LaunchLine(list(request.program), env=rank_settings(request, "").env)
 
 
 class _Launchers(UserDict[str, Any]):
@@ -99,7 +98,7 @@ def make_process(request: LaunchRequest) -> ProcessSpec:
         launcher=request.launcher,
         ranks=request.ranks,
         env={**request.env, **line.env},
-        cores=() if binds else sorted({core for cores in request.local.cores for core in cores}),
+        cores=() if binds else sorted({core for cores in request.layout.cores for core in cores}),
         files=line.texts(),
         separate_ids=request.separate_ids,
         without=line.without,

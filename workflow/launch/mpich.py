@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workflow.launch.launch_request import (
-    Launcher,
-    LaunchLine,
-    LaunchRequest,
-    host_options,
-    hosts_with_ranks,
-    rank_settings,
-)
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options, rank_settings
 from workflow.launch.rank_ends import signal_of_shell
 
 # hydra exits with the number of the signal that ended a rank, and names it in this line.
@@ -27,38 +20,34 @@ _LOCAL_RANK = "MPI_LOCALRANKID"
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
-    """`mpiexec -n 4 A`, or `mpiexec -n 2 A : -n 1 B`: ranks are numbered in this order."""
+    """`mpiexec -n 4 -ppn 2 -hosts a,b -bind-to user:0,1 A`."""
     settings = rank_settings(request, _LOCAL_RANK)
     env = settings.env | (_HERE if request.is_here else _BOOTSTRAP if request.own_hosts else {})
     without = _OF_OTHERS if request.is_here else ()
-    per_node = request.ranks_per_node
-    hosts, files = host_options(request, request.own_hosts if per_node else hosts_with_ranks(request))
-    options = [
-        *(request.option("ranks_per_node", per_node) if per_node and request.nodes > 1 else []),
+    hosts, files = host_options(request, request.own_hosts)
+    argv = [
+        request.executable,
+        *request.option("ranks", request.ranks),
+        *(request.option("ranks_per_node", request.layout.ranks_per_node) if request.layout.nodes > 1 else []),
         *hosts,
         *_binding(request),
         *_gpus(request),
+        *request.arguments,
+        *settings.through,
+        *request.program,
     ]
-    if len(request.programs) == 1:
-        (program,) = request.programs
-        argv = [request.executable, *request.option("ranks", program.ranks), *options, *request.arguments]
-        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, env, without)
-    argv = [request.executable, *request.arguments, *options]
-    for index, program in enumerate(request.programs):
-        argv += [":"] if index else []
-        argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
     return LaunchLine(argv, files | settings.files, env, without)
 
 
 def _binding(request: LaunchRequest) -> list[str]:
     """`user:0+1,2+3`: the cores of each rank of a node."""
-    sets = ",".join("+".join(map(str, cores)) for cores in request.local.cores)
+    sets = ",".join("+".join(map(str, cores)) for cores in request.layout.cores)
     return request.option("cores", sets) if sets else []
 
 
 def _gpus(request: LaunchRequest) -> list[str]:
     """Where no variable restricts ranks to their GPUs. MPICH 5.0.2 aborts at this option on a node without GPUs."""
-    count = {len(each) for each in request.local.gpus}
+    count = {len(each) for each in request.layout.gpus}
     return request.option("gpus_per_rank", max(count)) if count and not request.node.gpu_variable else []
 
 
@@ -76,10 +65,8 @@ LAUNCHER = Launcher(
     version_words=("HYDRA",),
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "gpus_per_rank"}),
     comes_with_python=True,
-    several_programs=True,
     binds=True,
     selects_gpus=True,
-    needs_hosts=True,
     ranks_below=True,
     outlives_ranks=True,  # when its proxy is killed
     signal_of=_signal_of,

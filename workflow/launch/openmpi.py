@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from workflow.formats.run_variables import RUN_VARIABLES
 from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options, rank_settings
@@ -22,39 +22,44 @@ def _line(request: LaunchRequest) -> LaunchLine:
     settings = rank_settings(request, _LOCAL_RANK)
     hosts, files = host_options(request, _slots(request), "{} slots={}")
     mapping, more = _mapping(request)
-    argv = [request.executable, *hosts, *mapping, *_exported(request), *request.arguments]
-    for index, program in enumerate(request.programs):
-        argv += [":"] if index else []
-        argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
+    argv = [
+        request.executable,
+        *hosts,
+        *mapping,
+        *_exported(request),
+        *request.arguments,
+        *request.option("ranks", request.ranks),
+        *settings.through,
+        *request.program,
+    ]
     return LaunchLine(argv, files | more | settings.files, settings.env, () if request.hosts else _OF_SCHEDULERS)
 
 
 def _slots(request: LaunchRequest) -> list[str]:
-    """`host:ranks`, each host once: else mpirun takes what it finds of a batch system."""
-    counts: dict[str, int] = {}
-    for each in request.segments():
-        host = request.hosts[each.node] if request.hosts else _HERE
-        counts[host] = counts.get(host, 0) + each.ranks
-    return [f"{host}:{ranks}" for host, ranks in counts.items()]
+    """`host:ranks`: else mpirun takes what it finds of a batch system."""
+    return [f"{host}:{len(ranks)}" for host, ranks in zip(_hosts(request), request.ranks_by_node, strict=False)]
+
+
+def _hosts(request: LaunchRequest) -> Sequence[str]:
+    return request.own_hosts or [_HERE] * request.layout.nodes
 
 
 def _mapping(request: LaunchRequest) -> tuple[list[str], Files]:
-    """A file where ranks have cores of their own, or nodes different numbers of ranks; else ranks per node."""
-    bound = all(each.layout.cores for each in request.programs)
-    if not bound and request.ranks_per_node:
-        return [*request.option("ranks_per_node", request.ranks_per_node), *request.option("no_binding")], {}
+    """A file where ranks have cores of their own; else ranks per node."""
+    layout = request.layout
+    if not layout.cores:
+        return [*request.option("ranks_per_node", layout.ranks_per_node), *request.option("no_binding")], {}
     path = f"{request.folder}/rankfile"
-    return request.option("rank_file" if bound else "shared_rank_file", path), {path: lambda: _rank_file(request)}
+    return request.option("rank_file", path), {path: lambda: _rank_file(request)}
 
 
 def _rank_file(request: LaunchRequest) -> str:
-    """A line for each rank. Without cores of its own a rank may use all of the node."""
-    lines = []
-    for segment in request.segments():
-        host = request.hosts[segment.node] if request.hosts else _HERE
-        for index in range(segment.ranks):
-            cores = segment.layout.cores[index] if segment.layout.cores else range(request.node.cores)
-            lines.append(f"rank {segment.first + index}={host} slot={','.join(map(str, cores))}\n")
+    """A line for each rank."""
+    lines = [
+        f"rank {rank}={host} slot={','.join(map(str, cores))}\n"
+        for host, ranks in zip(_hosts(request), request.ranks_by_node, strict=False)
+        for rank, cores in zip(ranks, request.layout.cores, strict=False)
+    ]
     return "".join(lines)
 
 
@@ -75,12 +80,8 @@ LAUNCHER = Launcher(
     _line,
     executable="mpirun",
     version_words=("Open MPI", "OpenRTE"),
-    options=frozenset(
-        {"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "shared_rank_file", "no_binding", "export"}
-    ),
-    several_programs=True,
+    options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "no_binding", "export"}),
     binds=True,
-    needs_hosts=True,
     ranks_below=True,
     signal_of=_signal_of,
     rank_variable="OMPI_COMM_WORLD_RANK",

@@ -10,15 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-from workflow.launch.launch_request import (
-    Files,
-    Launcher,
-    LaunchLine,
-    LaunchRequest,
-    RankSettings,
-    host_options,
-    rank_settings,
-)
+from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options, rank_settings
 from workflow.launch.rank_ends import end_pattern, signal_of_shell
 
 _RANKS = r"srun: error: (?P<host>[^ :]+): tasks? (?P<ranks>[\d,-]+): "
@@ -54,43 +46,40 @@ _NOT_STARTED = re.compile(r"srun: (?:error: )?(Unable to create step\b.*|Applica
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
-    """`srun … A`, or `srun … --multi-prog FILE`: Slurm's own `A : B` is for jobs whose parts were requested apart."""
+    """`srun --ntasks=4 --nodes=2 --ntasks-per-node=2 --nodelist=a,b --overlap --cpu-bind=mask_cpu:0x1,0x2 A`."""
     settings = rank_settings(request, _LOCAL_RANK)
     nodes, files, env = _nodes(request)
     start = [request.executable, f"--ntasks={request.ranks}", *nodes, *_cores(request), *_devices(request)]
     start += [*request.option("memory"), *request.option("immediate", max(1, math.ceil(request.start_s)))]
     start += [*request.option("kill_on_bad_exit"), *request.option("unbuffered"), *request.arguments]
-    files, env = files | settings.files, env | settings.env
-    if len(request.programs) == 1:
-        return LaunchLine([*start, *settings.through, *request.programs[0].argv], files, env, _OF_OTHERS)
-    path = f"{request.folder}/programs.conf"
-    files[path] = lambda: _programs(request, settings)
-    return LaunchLine([*start, "--multi-prog", path], files, env, _OF_OTHERS)
+    argv = [*start, *settings.through, *request.program]
+    return LaunchLine(argv, files | settings.files, env | settings.env, _OF_OTHERS)
 
 
 def _nodes(request: LaunchRequest) -> tuple[list[str], Files, dict[str, str]]:
     """Where the ranks go: by name, or counted within the allocation where names are not known.
 
     Slurm spreads ranks evenly, and its `plane` distribution fills no node that has fewer cores than ranks. Where the
-    nodes of the plan have different numbers of ranks a file says the host of each.
+    last node of the plan has fewer ranks a file says the host of each.
     """
-    count, per_node = request.nodes, request.ranks_per_node
+    count, per_node = request.layout.nodes, request.layout.ranks_per_node
     options = [f"--nodes={count}"]
     if request.ranks != count * per_node:
         path = f"{request.folder}/ranks_on_hosts"
         return [*options, "--distribution=arbitrary"], {path: lambda: _host_of_each(request)}, {"SLURM_HOSTFILE": path}
     options += [f"--ntasks-per-node={per_node}"]
     named, files = host_options(request, request.own_hosts)
-    return [*options, *(named or [f"--relative={request.first_node}"])], files, {}
+    return [*options, *(named or [f"--relative={request.layout.first_node}"])], files, {}
 
 
 def _host_of_each(request: LaunchRequest) -> str:
     """The host of every rank: a file for SLURM_HOSTFILE."""
-    return "".join(f"{request.hosts[each.node]}\n" * each.ranks for each in request.segments())
+    by_node = zip(request.own_hosts, request.ranks_by_node, strict=False)
+    return "".join(f"{host}\n" * len(ranks) for host, ranks in by_node)
 
 
 def _cores(request: LaunchRequest) -> list[str]:
-    layout = request.local
+    layout = request.layout
     if layout.cores and request.whole_nodes:
         masks = ",".join(hex(sum(1 << core for core in cores)) for cores in layout.cores)
         return [*request.option("overlap"), *request.option("cores", masks)]
@@ -101,30 +90,12 @@ def _cores(request: LaunchRequest) -> list[str]:
 
 def _devices(request: LaunchRequest) -> list[str]:
     """Where a variable restricts each rank to its GPUs the step has all of the node, so that their numbers hold."""
-    own = max((len(gpus) for gpus in request.local.gpus), default=0)
+    own = max((len(gpus) for gpus in request.layout.gpus), default=0)
     if not request.node.gpus:
         return []
     if own and not request.node.gpu_variable:
         return request.option("gpus_per_rank", own)
     return request.option("gpus_per_node", request.node.gpus if own else 0)
-
-
-def _programs(request: LaunchRequest, settings: RankSettings) -> str:
-    """The text of the file for `--multi-prog`: which ranks run which program."""
-    lines, first = [], 0
-    for program in request.programs:
-        last = first + program.ranks - 1
-        numbers = str(first) if last == first else f"{first}-{last}"
-        words = [*settings.through, *program.argv]
-        lines.append(f"{numbers} {' '.join(_quoted(word) for word in words)}\n")
-        first = last + 1
-    return "".join(lines)
-
-
-def _quoted(word: str) -> str:
-    """A word as the file takes it: in single quotes, which cannot hold one."""
-    plain = all(letter.isalnum() or letter in "/._-+=:,@" for letter in word)
-    return word if plain else f"'{word}'"
 
 
 LAUNCHER = Launcher(
@@ -134,7 +105,6 @@ LAUNCHER = Launcher(
         {"hosts", "host_file", "overlap", "overcommit", "exact", "cores", "no_binding", "memory", "gpus_per_node",
          "gpus_per_rank", "immediate", "kill_on_bad_exit", "unbuffered"}
     ),
-    several_programs=True,
     binds=True,
     selects_gpus=True,
     other_machines=True,

@@ -107,7 +107,7 @@ def _on_programs(
                 f"files names {port.config} or `${{{{ streams.{stream.name}.config }}}}`: a program that does not read "
                 "that file by itself takes the defaults of openPMD-api"
             )
-        if port.dialect is None and port is joined.writer and stream.traits.queued and len(joined.readers) > 1:
+        if port.dialect is None and port is joined.writer and stream.traits.in_memory and len(joined.readers) > 1:
             count = len(joined.readers)
             notes.advise(
                 f"streams.{stream.name}.to: {count} readers, and wf cannot tell {port.stage} so, as its port has no "

@@ -32,7 +32,7 @@ def explain_key(pipeline: CompletePipeline, plan: Plan, key: str) -> str:
         if in_force is not None and in_force != value and not (isinstance(value, float) and isinstance(in_force, str)):
             lines.append(f"  in force: {in_force if isinstance(in_force, str) else json.dumps(in_force)}")
         lines += [f"  because {plan.reasons[key]}"] if key in plan.reasons else []
-        lines += _queue_of_plan(key, value, plan)
+        lines += _queue_of_plan(key, plan)
     decided = _decided(plan)
     policy = key.split(".")
     if found and policy[0] == "stages" and policy[2:3] == ["output"]:
@@ -114,16 +114,13 @@ def _policy_of_plan(stage: str, policy: str, plan: Plan, decided: Mapping[str, s
                     yield f"{key} = {decided[key]}\n  because {why}"
 
 
-def _queue_of_plan(key: str, written: Any, plan: Plan) -> list[str]:
-    """What holds instead of a stream's `queue`, where its engine has none or one of its own."""
+def _queue_of_plan(key: str, plan: Plan) -> list[str]:
+    """What holds instead of a stream's `queue`, where its engine has none."""
     parts = key.split(".")
     if parts[0] != "streams" or parts[2:3] != ["queue"]:
         return []
     stream = plan.stream(parts[1])
-    if stream.queue is None:
-        return [f"  not used with `via: {stream.via}`: {stream.engine} has no queue"]
-    planned = _find({"queue": stream.queue.model_dump(mode="json")}, parts[2:])[1]
-    return [] if planned == written else [f"  in the plan {json.dumps(planned)}: that is how {stream.engine} works"]
+    return [f"  not used with `via: {stream.via}`: {stream.engine} has no queue"] if stream.queue is None else []
 
 
 def _near(data: Any, key: str) -> str:

@@ -1,14 +1,14 @@
-"""The plan's stages and groups as requests to `launch`: for the run with real hosts, for `wf plan` with `node[0]`."""
+"""The plan's stages as requests to `launch`: for the run with real hosts, for `wf plan` with `node[0]`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workflow.launch.launch_request import NIC_VARIABLE, LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launch_request import NIC_VARIABLE, LaunchRequest, NodeFacts, RankLayout
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Plan, StagePlan
 
 # SST is the only engine whose processes find each other by their ids (`run.processes.adios2_workarounds`), and whose
 # RDMA transport must be given the network adapter.
@@ -43,16 +43,15 @@ class GrantedNodes:
 NOTHING_YET = GrantedNodes()
 
 
-def launch_lines(plan: Plan) -> list[LaunchPlan]:
-    """The launch of each stage that has a line of its own, then of each group."""
-    alone = [stage.launch for stage in plan.stages if stage.launch.group is None]
-    return alone + [group.launch for group in plan.groups]
+def launcher_of(plan: Plan) -> LaunchPlan | None:
+    """The launcher of the plan's stages; None where all are started without one."""
+    return next((stage.launch for stage in plan.stages if LAUNCHERS[stage.launch.launcher].starts_ranks), None)
 
 
 def stage_request(
     stage: StagePlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
 ) -> LaunchRequest:
-    """The launch line of a stage that has one of its own.
+    """The launch line of a stage.
 
     `folder` is that of the stage; by default as a plan string, below `${{ run.dir }}`.
     """
@@ -61,7 +60,9 @@ def stage_request(
         launcher=stage.launch.launcher,
         executable=stage.launch.executable,
         arguments=stage.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.program, _layout(stage, received))],
+        program=stage.program,
+        ranks=stage.ranks,
+        layout=_layout(stage, received),
         folder=folder or f"{RUN_DIR}/stages/{stage.name}",
         cwd=stage.cwd,
         env=stage.env,
@@ -74,39 +75,6 @@ def stage_request(
         start_s=plan.deadlines.start,
         separate_ids=_needs_separate_ids(stage),
     )
-
-
-def group_request(
-    group: GroupPlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
-) -> LaunchRequest:
-    """The launch line of several stages. `folder` is that of the group; by default as a plan string.
-
-    Each rank starts through its stage's wrapper, which sets directory and environment, and the cores where the line
-    cannot (`bound_by_wrapper`). No stage can have the name of the request.
-    """
-    folder = folder or f"{RUN_DIR}/launches/{group.name}"
-    stages = [plan.stage(name) for name in group.stages]
-    return LaunchRequest(
-        name=f"launch {group.name}",
-        launcher=group.launch.launcher,
-        executable=group.launch.executable,
-        arguments=group.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.launch.wrapper, _layout(stage, received)) for stage in stages],
-        folder=folder,
-        cwd=folder,
-        hosts=received.hosts,
-        whole_nodes=received.whole_nodes,
-        cpus_per_core=received.cpus_per_core,
-        node=node_facts(plan),
-        options=plan.launch_options,
-        start_s=plan.deadlines.start,
-        separate_ids=any(_needs_separate_ids(stage) for stage in stages),
-    )
-
-
-def bound_by_wrapper(group: GroupPlan, plan: Plan) -> bool:
-    """Whether each rank of a group must be bound by its wrapper, because the line cannot say different cores."""
-    return not group_request(group, plan).local.cores
 
 
 def node_names(plan: Plan) -> list[str]:

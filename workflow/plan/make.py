@@ -20,7 +20,7 @@ from workflow.plan.plan_expectations import plan_expectations
 from workflow.plan.plan_model import EndPlan, ParameterPlan, Plan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
-from workflow.plan.programs.launch_plans import launch_groups, plan_launch, site_launch, to_group_plan
+from workflow.plan.programs.launch_plans import plan_launch
 from workflow.plan.programs.openpmd import check_ends, name_by_writer
 from workflow.plan.programs.placeholder_expansion import pipeline_values, streams_mentioned
 from workflow.plan.programs.stage_environment import check_site_environment, kept_by_default
@@ -119,12 +119,10 @@ def make_plan(
     keep_freed = kept_by_default(declared.values(), site)
     streams_at = streams_by_stage(joined.values())
     started_again = {name for rule in restarts.values() for name in rule.stages}
-    groups = launch_groups(joined, declared, site, problems)
-    group_of = {name: group for group in groups for name in group.stages}
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
-            plan_launch(stage, placements[name], group_of.get(name), python, site, notes), restarts.get(name),
+            plan_launch(stage, placements[name], python, site, notes), restarts.get(name),
             why_from_start(stage, streams_at.get(name, []), started_again),
             values=values, changes=loaded.changes.get(name, ()), keep_freed=keep_freed, site=site, origins=origins,
             notes=notes,
@@ -133,7 +131,6 @@ def make_plan(
     ]  # fmt: skip
     contracts = {name: each.contract for name, each in decided.items()}
     estimates = estimate_streams(joined, contracts, ends, declared, placements, site, notes)
-    group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
     check_outputs(stages, streams, declared, problems)
     check_spool_places(stages, streams, site, notes)
@@ -154,7 +151,6 @@ def make_plan(
         launch_options=site.launcher_options,
         stages=stages,
         streams=streams,
-        groups=group_plans,
         deadlines=spec.deadlines,
         allocation=allocation,
         proof=spec.proof,

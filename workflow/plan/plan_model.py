@@ -211,10 +211,8 @@ class LaunchPlan(PlanPart):
     launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
         description="as the site's file names it; `none`: the program is started as it is"
     )
-    executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
+    executable: str = Field("", description="of the launcher; empty: none")
     arguments: list[str] = Field([], description="the site's additions to the launcher's options")
-    group: str | None = Field(None, description="the group whose line starts this stage; None: it has its own line")
-    wrapper: list[str] = Field([], description="what each rank is started through; []: the program itself")
 
 
 # Where a stage begins that reads nothing: `state`: at the newest state that it has saved and that fits; `first`: at its
@@ -390,16 +388,6 @@ class StagePlan(PlanPart):
         return next(end for end in self.ends if (end.stream, end.side) == (stream, side))
 
 
-class GroupPlan(PlanPart):
-    """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""
-
-    name: str
-    stages: list[str]
-    ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
-    streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
-    launch: LaunchPlan
-
-
 def is_kept(engine: EngineTraits, path: str) -> bool:
     """Whether each step of a stream at this path can be read again, and more be appended after any step."""
     return engine.resumable and not is_numbered(path)
@@ -564,7 +552,6 @@ class Plan(PlanPart):
     launch_options: dict[str, str] = Field({}, description="options of the site's launcher, as its version spells them")
     stages: list[StagePlan]
     streams: list[StreamPlan]
-    groups: list[GroupPlan] = Field([], description="stages that share a launch line")
     deadlines: Deadlines
     allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
     expectations: list[ExpectationPlan] = Field([], description="compared with the report when the run has succeeded")
@@ -625,10 +612,6 @@ class Plan(PlanPart):
         """The cores that stages are bound to on a node, by default on any, sorted."""
         here = (stage.placement for stage in self.stages if node is None or stage.placement.has_node(node))
         return sorted({core for placement in here for core in placement.cores})
-
-    def group_of(self, stage: str) -> GroupPlan | None:
-        """The launch line that this stage shares with others; None where it has its own."""
-        return next((group for group in self.groups if stage in group.stages), None)
 
     def to_json(self) -> str:
         """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""

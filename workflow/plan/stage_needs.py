@@ -36,16 +36,16 @@ _VARIABLES = ("PATH", *PYTHON_VARIABLES)
 
 def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
     """Everything that the stages of a plan need, in its order. Programs that the run itself creates are left out."""
-    return [need for stage in plan.stages for need in _of_stage(stage, plan, pipeline)]
+    return [need for stage in plan.stages for need in _of_stage(stage, pipeline)]
 
 
-def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
+def _of_stage(stage: StagePlan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
     """Modules of a Python whose search path leads into the run directory are left out: the run may create them.
 
     A file that the stage executes may be written by a stage before it.
     """
     created, path_known = _in_run_dir(stage, "PYTHONPATH"), not _in_run_dir(stage, "PATH")
-    for need in _of_program(stage, plan, pipeline):
+    for need in _of_program(stage, pipeline):
         written_before = bool(stage.starts_after) and _is_own_file(need.thing)
         known = replace(need, path_known=path_known, certain=need.certain and not written_before)
         if not created:
@@ -66,10 +66,8 @@ def _in_run_dir(stage: StagePlan, variable: str) -> bool:
     return RUN_DIR in text or any(not entry.startswith("/") for entry in text.split(":") if text)
 
 
-def _of_program(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
-    key, env = f"stages.{stage.name}", _environment(stage)
-    group = plan.group_of(stage.name)
-    launch = stage.launch if group is None else group.launch
+def _of_program(stage: StagePlan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
+    key, env, launch = f"stages.{stage.name}", _environment(stage), stage.launch
     if launch.executable and ("/" in launch.executable or not _in_run_dir(stage, "PATH")):
         launcher = ProgramNeed(_plain(launch.executable), "launcher")
         yield StageNeed(stage.name, f"{key}.ranks", launcher, env=env)
@@ -161,7 +159,7 @@ def _of_streams(stage: StagePlan) -> list[str]:
 
 
 def _of_ranks(stage: StagePlan) -> list[str]:
-    return ["mpi4py"] if stage.ranks > 1 or stage.launch.group is not None else []
+    return ["mpi4py"] if stage.ranks > 1 else []
 
 
 def _executed(

@@ -33,8 +33,6 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     on_other_nodes = links(run_dir)  # their guards need the links, until they have ended
     touched += [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
-        if stream.traits.shares_launch:
-            touched += [path for path in _handshakes(Path(stream.path)) if _remove(path)]
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if _is_ours(Path(place), run_dir, plan))
             touched += [path for path in inside if path not in on_other_nodes and _remove(path)]
@@ -57,11 +55,6 @@ def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
     return own + sorted(
         path for place in inside for ending in (*CONTACT_SUFFIXES, ABSENT, ".tmp") for path in place.glob(f"*{ending}")
     )
-
-
-def _handshakes(stream: Path) -> list[Path]:
-    """What ends of one launch line leave beside their stream when they are killed while they look for each other."""
-    return sorted(path for end in "rw" for path in stream.parent.glob(f"{stream.name}.*.{end}*"))
 
 
 def _bp_candidates(run_dir: Path, plan: Plan) -> list[Path]:

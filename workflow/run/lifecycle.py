@@ -240,18 +240,10 @@ def _judge(decisions: Decisions) -> None:
             decisions.decide(StageStopped(decisions.t, stage.name))
         elif problem == "":
             decisions.decide(StageSucceeded(decisions.t, stage.name))
-        elif problem is not None and _ended_with_others(decisions.state, stage.name):
-            decisions.decide(StageStopped(decisions.t, stage.name))
         elif problem is not None:
             decisions.decide(StageFailed(decisions.t, stage.name, problem, through_reader(decisions.state, stage.name)))
         elif decisions.state.stopping is not None:
             decisions.decide(StageStopped(decisions.t, stage.name))
-
-
-def _ended_with_others(state: RunState, name: str) -> bool:
-    """Whether a stage that shares its launch line has failed before: the launcher then ends all that it has started."""
-    group = state.plan.group_of(name)
-    return group is not None and any(state.stages[other].status == "failed" for other in group.stages)
 
 
 def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:

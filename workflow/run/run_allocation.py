@@ -30,7 +30,7 @@ from workflow.launch.host_lists import short_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.own_process import temporary_folder
 from workflow.plan.allocation_check import job_text
-from workflow.plan.launch_requests import GrantedNodes, launch_lines
+from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import Plan
 from workflow.replace_file import create_whole, replace_file
 from workflow.run.control.lease import examine_leases
@@ -113,7 +113,7 @@ def free_part(plan: Plan, allocation: Allocation, used: Mapping[str, str], own: 
 
 def runs_here(plan: Plan) -> bool:
     """Whether a stage is started without a launcher: it runs where the supervisor does."""
-    return any(not LAUNCHERS[line.launcher].starts_ranks for line in launch_lines(plan))
+    return any(not LAUNCHERS[stage.launch.launcher].starts_ranks for stage in plan.stages)
 
 
 def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | None, Allocation]:
@@ -216,7 +216,7 @@ def granted_nodes(plan: Plan, allocation: Allocation) -> GrantedNodes:
     here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
     planned = sorted({core for placement in here for core in placement.cores})
     try:
-        numbers = real_cores(planned, planned, sorted(os.sched_getaffinity(0)), by_index=plan.node.is_whole)
+        numbers = real_cores(planned, sorted(os.sched_getaffinity(0)), by_index=plan.node.is_whole)
     except CoresMissingError as error:
         hint = f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes"
         if plan.node.others:

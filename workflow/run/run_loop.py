@@ -56,7 +56,6 @@ from workflow.run.observe.stream_evidence import copies_text
 from workflow.run.part_files import join_files, joined_inputs
 from workflow.run.passed_values import hand_over
 from workflow.run.processes.adios2_workarounds import stand_in
-from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
@@ -145,7 +144,6 @@ class RunLoop:
         self.visibility_s = visibility_s(run_dir)
         self.followed = FollowedStages(plan, self.visibility_s)
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = self.make_guards()
         self.scheduler = OwnJobQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
@@ -264,9 +262,7 @@ class RunLoop:
             case StartStage(stage=name):
                 self.start(name)
             case SignalStages(stages=stages, number=number):
-                launches = [self.launches.of(name) for name in stages]
-                lines = {launch.process.name for launch in launches if launch is not None}
-                self.processes.signal([*lines, *stages], number)
+                self.processes.signal(stages, number)
             case PassSignal(stage=name, signal=word):
                 self.pass_on(name, word)
             case PassValues(stage=name, change=change):
@@ -303,8 +299,7 @@ class RunLoop:
 
     def pass_on(self, name: str, word: str) -> None:
         """Send the signal `USR1` to the program of a stage or to its launcher."""
-        launch = self.launches.of(name)
-        self.processes.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{word}"])
+        self.processes.pass_on(name, signal.Signals[f"SIG{word}"])
 
     def pass_values(self, name: str, change: ValueChange) -> None:
         """Let the program of a stage find new values; that this failed is an event as well."""
@@ -323,21 +318,13 @@ class RunLoop:
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), self.folder(name)
-        launch = self.launches.of(name)
         self.done.pop(name, None)
-        if launch is None:
-            placed = self.placed.with_replaced(self.state.replaced)
-            process = make_process(stage_request(stage, self.plan, str(folder), placed))
-        else:
-            process = launch.process
-        shared = launch is not None and launch.pid is not None
+        placed = self.placed.with_replaced(self.state.replaced)
+        process = make_process(stage_request(stage, self.plan, str(folder), placed))
         try:
             self.join_inputs(name)
             self.end_inputs(name)
-            if launch is None:
-                pid = self.processes.start(process)
-            else:
-                launch.pid = pid = launch.pid or self.processes.start(process)
+            pid = self.processes.start(process)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             text = f"cannot start {process.argv[0]}: {why}"
@@ -349,7 +336,7 @@ class RunLoop:
         now = self.clock.now()
         before = {(end.stream, end.side): (end.steps, end.bytes) for end in self.state.ends_of(name) if end.steps}
         self.followed.begin(name, folder, now, before)
-        self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
+        self.events.append(StageStarted(now, name, pid, list(process.argv)))
 
     def join_inputs(self, name: str) -> None:
         """Join what the parts of this run have written of the files that a stage reads whole. Raises OSError,
@@ -416,8 +403,8 @@ class RunLoop:
         """Of what has ended, what is no replacement of a reader."""
         found = self.replacements.keys() & set(ended)
         for name in found:
-            _, folder = self.replacements.pop(name)
-            self.processes.collect(name, folder)
+            del self.replacements[name]
+            self.processes.collect(name)
         return [name for name in ended if name not in found]
 
     def listen(self) -> None:
@@ -433,7 +420,7 @@ class RunLoop:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.observe(now)
-        self.events += self.confirmed(self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now))
+        self.events += self.confirmed(self.followed.poll(self.followed.neighbours(ended), now))
         self.take_ends(ended, now)
         self.events.append(Tick(now))
 
@@ -478,8 +465,7 @@ class RunLoop:
         seen = self.confirmed(self.followed.poll(turns, now))
         self.events += seen
         self.look_for_copies(seen, now)
-        for process in self.processes.without_ranks(self.plan.deadlines.start):
-            stage = self.stages_of([process])[0]
+        for stage in self.processes.without_ranks(self.plan.deadlines.start):
             self.events.append(NoRankStarted(now, stage, self.plan.stage(stage).launch.launcher))
         self.sample_cpu(turns, now)
         self.look_for_left(now)
@@ -544,25 +530,11 @@ class RunLoop:
         return [ProcessesLeft(self.clock.now(), name, programs, killed=True) for name, programs in left.items()]
 
     def take_ends(self, ended: Iterable[str], now: float) -> None:
-        """The stages that have ended: by their lines of several stages, those whose last records were awaited, and
-        those of these processes."""
-        for stage, ending in self.launches.poll():
-            self.take_end(now, stage, ending)
+        """The stages that have ended: those whose last records were awaited, and these."""
         for stage, (since, ending) in list(self.leaving.items()):
             self.take_end(now, stage, ending, since)
         for name in ended:
-            launch = self.launches.named(name)
-            ending = self.processes.collect(name, launch.process.folder if launch else self.folder(name))
-            for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
-                self.take_end(now, stage, its)
-
-    def stages_of(self, processes: Iterable[str]) -> list[str]:
-        """The stages that these processes run."""
-        names: list[str] = []
-        for name in processes:
-            launch = self.launches.named(name)
-            names += launch.group.stages if launch else [name]
-        return names
+            self.take_end(now, name, self.processes.collect(name))
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
         """The CPU time of these stages, and the time in which they had no CPU; which of those that have closed their
@@ -650,9 +622,9 @@ class RunLoop:
 
     def remove_profiles(self, stage: str) -> None:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
-        plan, launch = self.plan.stage(stage), self.launches.of(stage)
-        paths = [end.path for end in plan.ends if end.side == "read" and end.traits.leaves_profiles]
-        pids = self.processes.processes_seen(launch.process.name if launch else stage) if paths else []
+        ends = self.plan.stage(stage).ends
+        paths = [end.path for end in ends if end.side == "read" and end.traits.leaves_profiles]
+        pids = self.processes.processes_seen(stage) if paths else []
         for path, pid in itertools.product(paths, pids):
             remove_profile(path, pid)
 
@@ -662,16 +634,13 @@ class RunLoop:
 
     def kill_evidence(self, t: float, stage: str, ending: Ending) -> StageKilled:
         """What is known of a stage that somebody, or the kernel, has killed."""
-        launch = self.launches.of(stage)
-        name = launch.process.name if launch else stage
-        is_here, facts = self.processes.has_all_here(name), self.processes.memory_facts(name)
+        is_here, facts = self.processes.has_all_here(stage), self.processes.memory_facts(stage)
         seen = self.guards.memory_facts(stage) if self.guards is not None and not is_here else []
         if elsewhere := [facts for _, facts in seen]:
             is_here, facts = True, max(elsewhere, key=lambda facts: facts.cgroup_kills or 0)
-        is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
             t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
-            facts.cgroup_kills, is_own, self.guard_that_killed(),
+            facts.cgroup_kills, facts.cgroup_is_own, self.guard_that_killed(),
         )  # fmt: skip
 
     def guard_that_killed(self) -> str:

@@ -270,7 +270,7 @@ def unaffected(state: RunState) -> frozenset[str]:
     affected = {name for name in running if _is_stuck(state, name)}
     affected |= {name for name, stage in state.stages.items() if name == state.culprit or _has_failed(stage)}
     affected |= {name for name in state.stages if state.lost_nodes(name)}
-    while more := {name for name in running - affected if _sources(state, name) & affected}:
+    while more := {name for name in running - affected if affected.intersection(live_writers(state, name))}:
         affected |= more
     return frozenset(running - affected)
 
@@ -287,12 +287,6 @@ def _is_stuck(state: RunState, name: str) -> bool:
 
 def _has_failed(stage: StageState) -> bool:
     return stage.status == "failed" or stage.signal is not None or stage.code not in (None, 0)
-
-
-def _sources(state: RunState, name: str) -> set[str]:
-    """The stages without which this one cannot go on: those from which it reads, and those of its launch line."""
-    group = state.plan.group_of(name)
-    return {*live_writers(state, name), *(group.stages if group is not None else ())}
 
 
 def plan_stop(plan: Plan, allocation: Allocation, now: float) -> list[StopPlanned]:

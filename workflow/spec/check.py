@@ -283,6 +283,10 @@ def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> li
     return list(added)
 
 
+# What `via` cannot name any more → what to use instead.
+_REMOVED_ENGINES = {"ssc": "use `via: shm` on a node and `via: sst` between nodes; ADIOS2's developers call SSC legacy"}
+
+
 def _check_engine(root: Node, stream: str, node: Node, library: Library | None, checked: Checked) -> None:
     given = node.child("via")
     via = StreamSpec.model_fields["via"].default if given is None else given.value
@@ -293,7 +297,8 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
         return
     known = known_engines()
     if via not in known and via.lower() not in known:
-        hint = did_you_mean(via, known) or f"engines: {listing(known)}; without `via` it is {DEFAULT_VIA}"
+        hint = _REMOVED_ENGINES.get(via.lower()) or did_you_mean(via, known)
+        hint = hint or f"engines: {listing(known)}; without `via` it is {DEFAULT_VIA}"
         checked.problems.append(
             problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)
         )

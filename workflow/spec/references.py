@@ -191,7 +191,7 @@ def spool_name(stream: str) -> str:
 
 def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
     """Whether a stage of wf's keeps the steps of a stream: what goes through files is kept already."""
-    return stream.wanted_spool is not None and engine is not None and engine.traits.queued
+    return stream.wanted_spool is not None and engine is not None and engine.traits.in_memory
 
 
 def spool_limit(stream: StreamSpec) -> tuple[int | None, int | None]:
@@ -278,11 +278,6 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
             hint = "use `via: bp5`, or remove `async: pipe`"
             yield problem_at(root, ("stages", writer, "output", "async"), message, hint)
     for name, stream in spec.streams.items():
-        engine = engine_of(name)
-        key = spool_key(stream)
-        if stream.wanted_spool and engine is not None and engine.traits.in_memory and not engine.traits.queued:
-            message = f"{engine.traits.name} has no queue, so that a spool would delay every step of {name}"
-            yield problem_at(root, ("streams", name, key), message, f"use `via: sst`, or remove `{key}`")
         least, limit = spool_limit(stream)[0], stream.queue.limit
         if least is not None and least < limit:
             message = f"the queue of {name} may hold {plural(limit, 'step')}, more than its spool is to keep"

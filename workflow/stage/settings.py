@@ -137,7 +137,7 @@ def end_by_path(
     traits = traits_of(chosen)
     text = str(target)
     defaults: dict[str, Any] = {}
-    if traits.queued:
+    if traits.in_memory:
         # ADIOS2 adds the suffix to the name; users complete the name of the contact file in the shell.
         text = text.removesuffix(traits.contact_suffix)
         defaults = {"parameters": _BY_HAND[side]}

@@ -5,7 +5,6 @@
 | an ADIOS2 engine of this process | `adios/read_engine`, `adios/write_engine` |
 | an engine of rank 0, for all ranks | `adios/serial_gather` |
 | an HDF5 file through h5py | `hdf5` |
-| SSC | `ssc` |
 | memory that both ends share | `shared_memory/` |
 | two engines, one after the other | `joined_engine` |
 | a file that a running run writes | `adios/followed_engine` |

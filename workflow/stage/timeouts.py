@@ -3,7 +3,6 @@
 | wait | limit | what is raised |
 |---|---|---|
 | a reader opens: for the writer | `open_timeout_s` | StreamTimeout; StreamFailed for a file that must exist |
-| SSC, both ends open: for the other end | `open_timeout_s` | StreamTimeout |
 | a reader: for the next step | `step_timeout_s`; None: no limit | StreamTimeout; StreamFailed if the writer is gone |
 | a writer: in open or in end_step, for its readers | none here | the supervisor's deadlines end the run |
 
@@ -45,16 +44,10 @@ def contact_file(end: StreamEnd) -> Path | None:
     """The file that exists once the writer has opened this stream; None where there is no such file."""
     if end.traits.in_memory:
         by_file = end.parameters.get("RegistrationMethod", "File").lower() == "file"
-        suffix = end.traits.contact_suffix
-        return Path(end.path + suffix) if suffix and by_file else None
+        return Path(end.path + end.traits.contact_suffix) if by_file else None
     if is_numbered(end.path):
         return first_file(end.path)
     return Path(end.path) / "md.idx" if end.traits.counted_by == "index" else Path(end.path)
-
-
-def open_timeout(end: StreamEnd, other: str) -> StreamTimeout:
-    """The error of an open for which the program `other` at the other end did not come in time."""
-    return StreamTimeout(f"stream {end.stream}: {other} has not opened it within {end.open_timeout_s:g} s")
 
 
 def no_step_error(end: StreamEnd, status: StepStatus, steps: int) -> StreamTimeout | StreamFailed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import suppress
@@ -10,12 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from workflow.stage import settings
-from workflow.stage.stage_errors import RunStopped, StageError, StreamTimeout
+from workflow.stage.stage_errors import RunStopped, StageError
 
 _PACKAGE = str(Path(__file__).resolve().parent)
 _RANK_0_FIRST_S = 2.0  # an agreed error: how long the other ranks leave rank 0 to print it
-_DIAGNOSIS_S = 2.0
 _FLUSH_S = 0.2
 _LEAVE_S, _LEAVE_PAUSE_S, _LEAVE_TAG = 60.0, 0.01, 31999
 _comm: Any = None
@@ -105,9 +102,6 @@ def _print_and_abort(kind: type[BaseException], error: BaseException, trace: Tra
         sys.stderr.write(plain_message(error, who))
     else:
         sys.stderr.write(who + "".join(traceback.format_exception(kind, error, trace)))
-    if isinstance(error, StreamTimeout) and settings.current().group is not None:
-        # The cause is in another stage of the launch, and the supervisor can see it while all stages live.
-        time.sleep(_DIAGNOSIS_S)
     _abort(1)
 
 
@@ -128,10 +122,6 @@ def _abort(code: int) -> None:
         for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
             if "/dev/shm/mpich_shm_" in line:
                 Path(line.split(maxsplit=5)[-1]).unlink(missing_ok=True)
-    if settings.current().group is not None:
-        # The wrapper that started this process records its exit code, and then the launcher ends the others. MPI's
-        # own Abort would end all stages of the launch at once and hide which one failed.
-        os._exit(code)
     # A launcher drops the output of ranks that it kills: leave it time to pass the output on.
     time.sleep(_FLUSH_S)
     _comm.Abort(code)

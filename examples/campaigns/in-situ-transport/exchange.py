@@ -4,9 +4,10 @@
 
 Each producing rank has PLANES planes of 100 × 100 grid points (uint64), cut along the first axis, and as many particles
 (three float32). Consumers cut the grid along its second axis, so that each needs a part of every producer's block, and
-the particles evenly. PLANES and STEPS are environment variables of the producer. WAY is one of both: `messages` sends
-by MPI (the stream has one step then, at the end), `after` adds the time of writing to that of reading, `live` measures
-the time from one consumed step to the next. Every value of the first and of the last step is checked.
+the particles evenly. PLANES and STEPS are environment variables of the producer. WAY is one of both: `after` adds the
+time of writing to that of reading, `live` measures the time from one consumed step to the next, `messages` does that by
+MPI within the producing program, three quarters of whose ranks send to the others (the stream then tells the time).
+Every value of the first and of the last step is checked.
 
 Rank 0 of the consumers writes figures.json: transport_s, the median time per step in seconds, and bandwidth, all bytes
 of a step divided by it, in B/s.
@@ -31,7 +32,6 @@ from workflow import stage
 WAY = os.environ["WAY"]
 SIDE = 100
 WARM = 2  # steps that are not measured
-ROLES = ("produce", "consume")
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -127,59 +127,70 @@ def shares(producers: int, consumers: int, planes: int) -> list[list[tuple[int, 
     ]
 
 
-def send(consumers: list[int], parts: list[list[tuple[int, int]]], planes: int, steps: int) -> None:
+def send(comm: Any, producers: int, parts: list[list[tuple[int, int]]], planes: int, steps: int) -> None:
     """By MPI: each producer packs and sends each consumer its part."""
-    rank = stage.rank()
-    wide, first = SIDE // len(consumers), planes * SIDE * SIDE * rank
+    rank = comm.Get_rank()
+    wide, first = SIDE // len(parts), planes * SIDE * SIDE * rank
     made = contents(rank, planes, steps)
     for number in range(steps):
         grid, particles = made[number == steps - 1]
         sent = []
-        for index, consumer in enumerate(consumers):
-            part = np.ascontiguousarray(grid[:, wide * index : wide * (index + 1)])
-            sent.append((MPI.COMM_WORLD.Isend(part, consumer), part))
-            low, high = parts[index][rank]
+        for consumer, part_of in enumerate(parts):
+            part = np.ascontiguousarray(grid[:, wide * consumer : wide * (consumer + 1)])
+            sent.append((comm.Isend(part, producers + consumer), part))
+            low, high = part_of[rank]
             if high > low:
-                sent.append((MPI.COMM_WORLD.Isend(particles[low - first : high - first], consumer), particles))
+                sent.append((comm.Isend(particles[low - first : high - first], producers + consumer), particles))
         MPI.Request.Waitall([request for request, _ in sent])
-    with stage.open_writer("data") as out, out.step():
-        out.write("steps", steps)
 
 
-def receive(producers: list[int], parts: list[list[tuple[int, int]]], planes: int, steps: int) -> None:
-    """By MPI: whole planes of the consumer's own arrays, which are contiguous."""
-    rank, ends = stage.rank(), []
-    boxes = boxes_of(rank, stage.size(), planes * len(producers))
+def receive(comm: Any, producers: int, parts: list[list[tuple[int, int]]], planes: int, steps: int) -> float:
+    """By MPI: whole planes of the consumer's own arrays, which are contiguous. Returns the median time per step."""
+    consumer, ends = comm.Get_rank() - producers, []
+    boxes = boxes_of(consumer, len(parts), planes * producers)
     (first, _), count = boxes["particles"]
     for number in range(steps):
         found = {"grid": np.empty(boxes["grid"][1], np.uint64), "particles": np.empty(count, np.float32)}
-        for index, producer in enumerate(producers):
-            MPI.COMM_WORLD.Recv(found["grid"][planes * index : planes * (index + 1)], producer)
-            low, high = parts[rank][index]
+        for producer in range(producers):
+            comm.Recv(found["grid"][planes * producer : planes * (producer + 1)], producer)
+            low, high = parts[consumer][producer]
             if high > low:
-                MPI.COMM_WORLD.Recv(found["particles"][low - first : high - first], producer)
+                comm.Recv(found["particles"][low - first : high - first], producer)
         ends.append(time.perf_counter())
         if number in (0, steps - 1):
             check(number, boxes, found)
+    return statistics.median([after - before for before, after in pairwise(ends)][WARM:])
+
+
+def exchange() -> None:
+    """By MPI, within one program: its last ranks, a quarter of all, consume what the others produce."""
+    comm = stage.communicator()
+    consumers = comm.Get_size() // 4
+    producers = comm.Get_size() - consumers
+    planes, steps = sizes()
+    parts = shares(producers, consumers, planes)
+    with stage.open_writer("data") as out:
+        took = None
+        if comm.Get_rank() < producers:
+            send(comm, producers, parts, planes, steps)
+        else:
+            took = receive(comm, producers, parts, planes, steps)
+        took = comm.bcast(took, producers)  # of the first consumer
+        with out.step():
+            out.write("transport_s", took)
+            out.write("planes", planes * producers)
+
+
+def tell_of_messages() -> None:
+    """What the other program has measured."""
     with stage.open_reader("data") as data:
-        assert [int(step.read("steps")) for step in data] == [steps]
-    tell(statistics.median([after - before for before, after in pairwise(ends)][WARM:]), planes * len(producers))
-
-
-def main(role: str) -> None:
-    """One of the two programs; by messages both are in one MPI_COMM_WORLD."""
-    if WAY != "messages":
-        {"produce": produce, "consume": consume}[role]()
-        return
-    told = MPI.COMM_WORLD.allgather((role, sizes() if role == "produce" else None))
-    producers, consumers = ([rank for rank, (other, _) in enumerate(told) if other == each] for each in ROLES)
-    planes, steps = told[producers[0]][1]
-    parts = shares(len(producers), len(consumers), planes)
-    if role == "produce":
-        send(consumers, parts, planes, steps)
-    else:
-        receive(producers, parts, planes, steps)
+        for step in data:
+            tell(float(step.read("transport_s")), int(step.read("planes")))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    produces = sys.argv[1] == "produce"
+    if WAY == "messages":
+        exchange() if produces else tell_of_messages()
+    else:
+        produce() if produces else consume()

@@ -273,7 +273,7 @@ def _has_meaning(key: str, point: Parameters) -> bool:
     if words[0] != "streams" or len(words) < 3 or not isinstance(via, str) or via.upper() not in ENGINES:
         return True
     engine = traits_of(via)
-    return {"transport": engine.over_network, "queue": engine.queued}.get(words[2], True)
+    return {"transport": engine.over_network, "queue": engine.in_memory}.get(words[2], True)
 
 
 def find_dimensions(points: Sequence[Parameters]) -> list[Dimension]:

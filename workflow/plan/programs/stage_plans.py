@@ -78,7 +78,7 @@ def to_stage_plan(
     notes.why(f"stages.{stage.name}.memory", memory.why)
     own = user_files(stage, filler, ends, problems)
     configs = {**configs, **own.written}
-    steering = plan_steering(stage, parameters, changes, launch, filler, problems)
+    steering = plan_steering(stage, parameters, changes, filler, problems)
     if taken := next((path for path in steering.files if path in configs or path in own.copied), None):
         text = f"{PurePosixPath(taken).name} is a file of `files:` or a config, and would be replaced"
         problems.add(f"stages.{stage.name}.steer", text, "give the control file another name")
@@ -108,7 +108,7 @@ def to_stage_plan(
         optional=stage.is_optional or stage.spec.on_failure.may_ignore,
         member=_member(stage),
         restart=restart,
-        checkpoint=_checkpoint(stage, launch, values, filler, openpmd, notes),
+        checkpoint=_checkpoint(stage, values, filler, openpmd, notes),
         from_start=from_start,
         kept_files=_kept_files(stage, parameters),
         steer=steering.steer,
@@ -143,7 +143,6 @@ def _check_signal(stage: StagePlan, problems: Problems) -> None:
 
 def _checkpoint(
     stage: DeclaredStage,
-    launch: LaunchPlan,
     values: Mapping[str, str],
     filler: Filler,
     more: Sequence[str],
@@ -158,9 +157,6 @@ def _checkpoint(
         notes.problems.add(
             f"stages.{stage.name}.checkpoint", text, "remove it; a component that does has `state: saved`"
         )
-    if declared.signal is not None and launch.group is not None:
-        text = f"{stage.name} shares its launch line with other stages, which would get the signal, too"
-        notes.problems.add(f"stages.{stage.name}.checkpoint.signal", text, "use another `via` between them")
     what = f"the newest of {declared.files}" if declared.files else "the newest state that it has saved"
     what += f", for which it gets SIG{declared.signal} every {duration(declared.every)}" if declared.signal else ""
     notes.why(f"stages.{stage.name}.checkpoint", f"`wf resume` and the next job of a chain go on from {what}")

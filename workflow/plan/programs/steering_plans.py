@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.plan.placeholders import work_dir
-from workflow.plan.plan_model import FROM_FILE, ChangePlan, LaunchPlan, SteerPlan
+from workflow.plan.plan_model import FROM_FILE, ChangePlan, SteerPlan
 from workflow.plan.plan_notes import Problems
 from workflow.plan.programs.placeholder_expansion import Filler
 from workflow.plan.steerable_values import control_text, converted, last_value, type_name, value_mistake
@@ -35,7 +35,6 @@ def plan_steering(
     stage: DeclaredStage,
     parameters: Mapping[str, Any],
     before: Sequence[ValueChange],
-    launch: LaunchPlan,
     filler: Filler,
     problems: Problems,
 ) -> PlannedSteering:
@@ -46,9 +45,6 @@ def plan_steering(
     """
     _check_names(stage, problems)
     steer = _of_component(stage, parameters) if stage.component is not None else _of_command(stage, filler)
-    if launch.group is not None and any(each.signal for each in steer.values()):
-        text = f"{stage.name} shares its launch line with other stages, which would get the signal, too"
-        problems.add(f"stages.{stage.name}.steer", text, "use another `via` between them")
     changes = [*_from_file(stage, steer, problems), *_from_before(stage, steer, before, problems)]
     changes.sort(key=lambda each: -1 if each.step is None else each.step)
     files = {

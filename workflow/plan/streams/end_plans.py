@@ -229,15 +229,13 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
 
 def _on_disk(engine: EngineTraits, path: str) -> list[str]:
     """The file or directory that the stream leaves or uses."""
-    if engine.in_memory and not engine.contact_suffix:
-        return []
     if is_numbered(path):
         return [str(PurePosixPath(path).parent)]
     return [path + engine.contact_suffix]
 
 
 def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
-    if not stream.engine.traits.queued:
+    if not stream.engine.traits.in_memory:
         return {}
     readers = ", ".join(port.stage for port in stream.readers)
     count = len(stream.readers)

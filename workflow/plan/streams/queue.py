@@ -1,8 +1,7 @@
 """The queue of a stream: its bound, what happens when it is full, and the memory that it takes. Pure.
 
-SST holds `limit` finished steps and the one that is being filled (sst/cp/cp_writer.c of ADIOS2 2.12.1); SSC one
-finished step and the one that is being filled, each rank's in one buffer of MPI, which counts bytes by an int. Files
-hold all steps.
+SST holds `limit` finished steps and the one that is being filled (sst/cp/cp_writer.c of ADIOS2 2.12.1). Files hold all
+steps.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from workflow.engines import EngineTraits, queue_settings, traits_of
-from workflow.formatting import plural
+from workflow.engines import queue_settings, traits_of
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError
@@ -24,8 +22,6 @@ from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Queue, TypeAndShape
 from workflow.spec.origins import Origins
 
-# What the writer of a synchronous stream may be ahead of its reader.
-ONE_STEP = Queue(limit=1, when_full="block")
 # More of a node's memory than this leaves too little for the programs themselves.
 MUCH = 0.5
 _WHEN_FULL = {
@@ -53,26 +49,22 @@ class QueueMemory(NamedTuple):
     nodes: list[tuple[int, int]]
     size: StepSize
     steps: int
-    engine: EngineTraits
 
 
 def queue_of(stream: JoinedStream) -> Queue | None:
     """The queue of a stream; None for files, which hold all steps."""
-    if stream.engine.traits.synchronous:
-        return ONE_STEP
-    return stream.spec.queue if stream.engine.traits.queued else None
+    return stream.spec.queue if stream.engine.traits.in_memory else None
 
 
 def check_queue(stream: JoinedStream, notes: Notes) -> None:
     """Notes a `queue:` that was written for an engine without a queue of its own."""
-    name, spec, engine = stream.name, stream.spec, stream.engine.traits
-    key = f"streams.{name}.queue"
-    if engine.queued or "queue" not in spec.model_fields_set:
+    spec = stream.spec
+    if stream.engine.traits.in_memory or "queue" not in spec.model_fields_set:
         return
-    holds = f"{engine.name} has none and holds one step" if engine.synchronous else "a file holds all steps"
+    holds = "a file holds all steps"
     if spec.queue.when_full == "discard":
         holds += ", and none is dropped"
-    notes.not_used(key, spec.via, holds)
+    notes.not_used(f"streams.{stream.name}.queue", spec.via, holds)
 
 
 def queue_parameters(stream: JoinedStream, origins: Origins) -> EngineSettings:
@@ -95,7 +87,7 @@ def check_bound(engine: str, parameters: Mapping[str, str]) -> None:
 
     Sources: sst/cp/cp_writer.c L2152-2163 (Discard has no test for an unlimited queue) and runs of 2.12.1.
     """
-    if not traits_of(engine).queued:
+    if not traits_of(engine).in_memory:
         return
     (limit, discard), reserve = queue_settings(parameters), int(parameters.get("ReserveQueueLimit", "0"))
     if discard and limit == 0:
@@ -136,14 +128,14 @@ def step_size(joined: JoinedStream, contract: Contract | None, stages: Mapping[s
 
 def queue_memory(joined: JoinedStream, size: StepSize | None, ranks: int, placement: Placement) -> QueueMemory | None:
     """What the queue of a writer of so many ranks may hold; None where there is no queue, or the size is not known."""
-    queue, engine = queue_of(joined), joined.engine.traits
+    queue = queue_of(joined)
     if size is None or queue is None:
         return None
     steps = steps_held(queue)
     all_ranks = steps * size.bytes
     on_node = held_on_node(all_ranks, ranks, placement)
     key = f"streams.{joined.name}" + ("" if joined.spec.step_size is None else ".step_size")
-    return QueueMemory(key, joined.name, all_ranks, on_node, list(placement.nodes), size, steps, engine)
+    return QueueMemory(key, joined.name, all_ranks, on_node, list(placement.nodes), size, steps)
 
 
 def steps_held(queue: Queue) -> int:
@@ -156,19 +148,6 @@ def held_on_node(size: int, ranks: int, placement: Placement) -> int:
     return size * min(ranks, placement.ranks_per_node) // ranks
 
 
-def check_rank_limit(queue: QueueMemory, ranks: int, problems: Problems) -> None:
-    """Refuses a step of which some rank of `ranks` has more than its engine moves at once."""
-    limit = queue.engine.rank_limit
-    if limit is None or queue.size.bytes < ranks * limit:
-        return
-    problems.add(
-        queue.key,
-        f"{'' if queue.size.whole else 'at least '}{_said(queue.size.bytes)} a step ({queue.size.source}) from "
-        f"{plural(ranks, 'rank')}: by {queue.engine.name} a rank's part of a step must be less than {_said(limit)}",
-        f"`via: sst`, or at least {queue.size.bytes // limit + 1} writing ranks, or smaller steps",
-    )
-
-
 def check_memory(queues: Mapping[str, QueueMemory], site: Site, notes: Notes) -> None:
     """Notes queues that a node cannot hold: each alone, and all on one node together."""
     room = site.memory_per_node
@@ -179,10 +158,9 @@ def check_memory(queues: Mapping[str, QueueMemory], site: Site, notes: Notes) ->
         if total > room:
             _refuse(biggest, here, total, site, notes.problems)
         elif total > MUCH * room:
-            less = "`queue: {limit: 1}` takes less" if biggest.engine.queued else "smaller steps take less"
             notes.advise(
                 f"queues of {_names(here)} may take {_said(total)} of the {_said(room)} that a node of site "
-                f"{site.site} has: {less}"
+                f"{site.site} has: `queue: {{limit: 1}}` takes less"
             )
     for each in (queue for queue in queues.values() if queue.size.whole):
         notes.why(f"streams.{each.stream}.queue.memory", explain_memory(each))
@@ -193,8 +171,7 @@ def explain_memory(queue: QueueMemory) -> str:
     least = "" if queue.size.whole else "at least "
     on_node = f", {_said(queue.on_node)} on a node" if queue.on_node != queue.bytes else ""
     product = f"{queue.steps} steps × {_said(queue.size.bytes)} ({queue.size.source}) = {_said(queue.bytes)}"
-    finished = "the step that is read" if queue.engine.synchronous else "the queue"
-    return f"{least}{product}{on_node}: {finished} and the step that is being filled"
+    return f"{least}{product}{on_node}: the queue and the step that is being filled"
 
 
 def _refuse(biggest: QueueMemory, here: list[QueueMemory], total: int, site: Site, problems: Problems) -> None:
@@ -202,7 +179,7 @@ def _refuse(biggest: QueueMemory, here: list[QueueMemory], total: int, site: Sit
     others = total - biggest.on_node
     each = math.ceil(biggest.on_node / biggest.steps)
     fits = (room - others) // each - 1
-    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 and biggest.engine.queued else []
+    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 else []
     ways += ["more nodes for its writer (`place: {nodes: N}`)"] if site.nodes > 1 else []
     ways += ["smaller steps", "`via: bp5`, which keeps steps on disk"]
     together = f" with {_names([one for one in here if one is not biggest])}" if len(here) > 1 else ""

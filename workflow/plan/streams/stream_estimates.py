@@ -9,7 +9,7 @@ from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.streams.aggregation import count_subfiles
-from workflow.plan.streams.queue import QueueMemory, check_memory, check_rank_limit, queue_memory, step_size
+from workflow.plan.streams.queue import QueueMemory, check_memory, queue_memory, step_size
 from workflow.plan.streams.transports import BUILD
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
@@ -49,7 +49,6 @@ def estimate_streams(
         queue = queue_memory(stream, size, writer.spec.ranks, placement)
         if queue is not None:
             queues[name] = queue
-            check_rank_limit(queue, writer.spec.ranks, notes.problems)
         end = next(each for each in ends[writer.name] if each.stream == name and each.side == "write")
         # An estimate of part of a step could not be compared with a measurement.
         whole = size if size is not None and size.whole else None
@@ -82,8 +81,8 @@ def _subfiles(stage: DeclaredStage, end: EndPlan, placement: Placement, site: Si
 
 def _gathered(stage: DeclaredStage, end: EndPlan, site: Site) -> bool:
     """Whether workflow.stage gathers the data of all ranks on rank 0, since only that one can open the stream."""
-    can_gather = end.traits.library == "adios2" and not end.traits.shares_launch
-    return can_gather and stage.spec.ranks > 1 and stage.spec.uses_stage and site.parallel_adios2 is False
+    opens_by_adios2 = end.traits.library == "adios2" and stage.spec.uses_stage
+    return opens_by_adios2 and stage.spec.ranks > 1 and site.parallel_adios2 is False
 
 
 def _without_effect(end: EndPlan) -> list[str]:

@@ -247,7 +247,7 @@ def _check_mpi(
 def _note_elsewhere(joined: JoinedStream, notes: Notes) -> None:
     """`transport` and `interface` belong to SST. They may stay where `via` names another engine."""
     name, stream, engine = joined.name, joined.spec, joined.engine
-    if joined.lends_transport and not engine.traits.queued:
+    if joined.lends_transport and not engine.traits.in_memory:
         return
     for word in ("transport", "interface"):
         key = f"streams.{name}.{word}"

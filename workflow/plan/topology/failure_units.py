@@ -195,7 +195,7 @@ def _discarding(
     for stream in transient:
         if stream.writer is None or stream.writer.stage not in unit or stream.spec.queue.when_full == "block":
             continue
-        for reader in (port.stage for port in stream.readers) if stream.engine.traits.queued else ():
+        for reader in (port.stage for port in stream.readers) if stream.engine.traits.in_memory else ():
             if not stages[reader].is_optional:
                 yield stream, reader
 
@@ -203,7 +203,7 @@ def _discarding(
 def _keep_key(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
     """What keeps the steps of a stream, for all its readers that may be started again."""
     again = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do == "restart"]
-    can = stream.engine.traits.queued and all(stages[name].spec.uses_stage for name in again)
+    can = stream.engine.traits.in_memory and all(stages[name].spec.uses_stage for name in again)
     return "spool=auto" if can else "via=bp5"
 
 
@@ -212,8 +212,6 @@ def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Coll
     read = [stream for stream in streams if stage.name in {port.stage for port in stream.readers}]
     written = [stream for stream in streams if stream.writer is not None and stream.writer.stage == stage.name]
     stop = "use `on_failure: stop`"
-    if any(stream.engine.traits.shares_launch for stream in [*read, *written]):
-        return "shares its launch line with other stages", stop
     if stage.component is not None and stage.component.state == "accumulates" and stage.component.restart_from is None:
         why = f"runs component `{stage.component.component}`, which accumulates over its steps and saves nothing"
         return why, f"{stop}; or save its state with `stage.State`, or add `restart_from: first` to its component.yaml"
@@ -257,7 +255,7 @@ def _why_no_skip(stage: DeclaredStage, streams: Collection[JoinedStream]) -> str
     if len(read) > 1:
         return f"reads {listing(stream.name for stream in read)}, and may have failed because of a step of any of them"
     (stream,) = read
-    if stream.spec.queue.when_full == "discard" and stream.engine.traits.queued:
+    if stream.spec.queue.when_full == "discard" and stream.engine.traits.in_memory:
         return f"reads {stream.name}, which may discard steps, so their numbers do not identify them"
     files = None if stage.component is None else stage.component.file_formats
     if files is not None and files.every and stage.parameters.get(files.every, 1) > 1:
@@ -282,8 +280,6 @@ def why_from_start(stage: DeclaredStage, streams: Collection[JoinedStream], rest
     for stream in streams:
         engine = stream.engine.traits
         is_written = stream.writer is not None and stream.writer.stage == stage.name
-        if engine.shares_launch and stage.name in {port.stage for port in stream.ports}:
-            return f"shares its launch line with others, by {stream.name}"
         if is_written and not engine.in_memory and not engine.resumable:
             return f"writes {stream.name} by {engine.name}, which cannot be joined to what there is"
     if stage.spec.output.files == "each_step":

@@ -181,9 +181,8 @@ def _reader_behind(stream: StreamSpec, spec: PipelineSpec) -> str | None:
 def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing: _Growing) -> None:
     """The stream from the relay to one tap: as the tapped stream goes, with the tap's own queue."""
     stream, engine, asked = loaded.spec.streams[name], loaded.engines[name], f"streams.{name}.tap.{tap}"
-    # By SST too where the tapped stream is a file, which the relay reads, or goes by SSC, whose writer waits for its
-    # readers.
-    alike = ("via", "step_size", *_WAY) if engine.traits.queued else _WAY
+    # By SST too where the tapped stream is a file, which the relay reads.
+    alike = ("via", "step_size", *_WAY) if engine.traits.in_memory else _WAY
     # Nothing of a file need be lost: only the relay waits for the tap.
     when_full = "discard" if engine.traits.in_memory else "block"
     # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.

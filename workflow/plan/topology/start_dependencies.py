@@ -71,7 +71,7 @@ def start_order(
     for stream in joined.values():
         member = None if stream.writer is None else stages[stream.writer.stage].member
         traits, is_merged = stream.engine.traits, any(each.does_without for each in stream.readers)
-        if is_merged and not (traits.queued or traits.counted_by == "index"):
+        if is_merged and not (traits.in_memory or traits.counted_by == "index"):
             text = f"wf cannot see the steps of a stream by {traits.name}"
             notes.problems.add(f"streams.{stream.name}.via", text, f"use `via: {KEPT_VIA}` or `via: {DEFAULT_VIA}`")
         elif is_merged and traits.in_memory and member is not None and member.after:
@@ -131,7 +131,7 @@ def check_cycles(
     fine = {
         stream.name
         for stream in joined.values()
-        if stream.engine.traits.queued and all(stages[port.stage].spec.uses_stage for port in stream.ports)
+        if stream.engine.traits.in_memory and all(stages[port.stage].spec.uses_stage for port in stream.ports)
     }
     cycle = _waiting_cycle(links, fine)
     if not cycle:
@@ -159,19 +159,12 @@ def check_cycles(
             "opens its streams before it writes",
             f"{said}, or use `via: sst`" if foreign else "use `via: sst` for all streams of the cycle",
         )
-    elif foreign:
+    else:
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
             f"order, and the order in {foreign} is not known to wf",
             f"{said}; else remove one of these streams, or let {foreign} open them through `workflow.stage`",
-        )
-    else:
-        coupled = next(links[a][b] for a, b in pairwise(cycle) if links[a][b] not in fine)
-        problems.add(
-            f"streams.{coupled}",
-            f"cycle {arrows}: a reader of SSC leaves its stream only when that ends, so none of these stages would",
-            "use `via: sst` for all streams of the cycle",
         )
     return False
 

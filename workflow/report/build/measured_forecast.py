@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -31,8 +31,6 @@ class StepTerms:
     period: list[float] = field(default_factory=list)
     compute: list[float] = field(default_factory=list)
     io: dict[EndOfStream, list[float]] = field(default_factory=dict)
-    inside: dict[EndOfStream, list[float]] = field(default_factory=dict)
-    """Of each end: moving data and waiting for the other end."""
     cpu_s: float | None = None
     ready_s: float | None = None
     moved: dict[EndOfStream, tuple[int, float]] = field(default_factory=dict)
@@ -64,13 +62,12 @@ def _counts(metrics: StageMetrics) -> dict[EndOfStream, int]:
 def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
     """One value per step of the fastest end: all that was recorded since the step before it."""
     terms = StepTerms()
-    compute, io, inside = 0.0, dict.fromkeys(metrics.steps_of, 0.0), dict.fromkeys(metrics.steps_of, 0.0)
+    compute, io = 0.0, dict.fromkeys(metrics.steps_of, 0.0)
     last: float | None = None
     for record in sorted(metrics.steps, key=lambda each: each.t):
         end = (record.stream, record.side)
         compute += record.compute_s + record.device_s  # its own work, whatever carries the streams
         io[end] += record.io_s
-        inside[end] += record.io_s + record.wait_s
         if end != fastest:
             continue
         # Lines of long runs stand for several steps: each counts once, with its mean.
@@ -78,15 +75,12 @@ def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
         if last is not None:
             terms.period.append((record.t - last) / record.count)
         terms.compute.append(compute / record.count)
-        for kept, sums in ((terms.io, io), (terms.inside, inside)):
-            for name, seconds in sums.items():
-                kept.setdefault(name, []).append(seconds / record.count)
-        compute, io, inside, last = 0.0, dict.fromkeys(io, 0.0), dict.fromkeys(io, 0.0), record.t
+        for name, seconds in io.items():
+            terms.io.setdefault(name, []).append(seconds / record.count)
+        compute, io, last = 0.0, dict.fromkeys(io, 0.0), record.t
     warm = min(WARM_STEPS, len(terms.compute) // 3)
     terms.compute = terms.compute[warm:]
-    terms.io, terms.inside = (
-        {name: values[warm:] for name, values in kept.items()} for kept in (terms.io, terms.inside)
-    )
+    terms.io = {name: values[warm:] for name, values in terms.io.items()}
     terms.period = terms.period[max(0, warm - 1) :]  # the first step has none
     return terms
 
@@ -128,7 +122,7 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
         seen = terms[stage.name]
         complete = all(each.complete for group in forecast.groups if stage.name in group.stages for each in [group])
         lines.append(_line(f"time per step of {stage.name}", "s", stage.step, paces[stage.name], complete=complete))
-        parts = _term_lines(stage, terms)
+        parts = _term_lines(stage, seen)
         lines += parts
         off += [
             (abs(part.forecast - part.measured), part.what)
@@ -202,19 +196,15 @@ def _without_backlog(written: Sequence[StepRecord], read: Iterable[StepRecord]) 
     return math.inf
 
 
-def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list[ForecastLine]:
+def _term_lines(stage: StageForecast, seen: StepTerms) -> list[ForecastLine]:
     """Computing, and moving the data of each stream: compressing and writing are recorded as one."""
-    lines, seen = [], recorded[stage.name]
+    lines = []
     moving: dict[str, list[Term]] = {}
     for term in stage.terms:
         if term.name == "compute":
             # Steps that a thread writes behind make the computing longer: both are recorded as one.
             behind = [each.seconds for each in stage.terms if each.name == "write behind"]
             lines.append(_line(f"{stage.name}: compute", "s", together([term.seconds, *behind]), _median(seen.compute)))
-        elif term.name == "hand over":
-            lines.append(
-                _line(f"{stage.name}: hand over {term.stream}", "s", term.seconds, _handed_over(term.stream, recorded))
-            )
         elif term.name != "write behind":
             moving.setdefault(term.stream, []).append(term)
     for stream, terms in moving.items():
@@ -224,12 +214,6 @@ def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list
             _line(f"{stage.name}: {name} {stream}", "s", together(each.seconds for each in terms), _median(io))
         )
     return lines
-
-
-def _handed_over(stream: str, recorded: Mapping[str, StepTerms]) -> float | None:
-    """What handing over a step took: the time inside the call of the end that came last, for which the other waited."""
-    inside = [median(values) for each in recorded.values() for end, values in each.inside.items() if end[0] == stream]
-    return min(inside, default=None)
 
 
 def _line(what: str, unit: str, forecast: Estimate, measured: float | None, *, complete: bool = True) -> ForecastLine:

@@ -265,8 +265,8 @@ def environment_facts(records: Records, report: Report) -> list[tuple[str, str]]
         facts["adios2 in the stages"] = ", ".join(versions)
     if (provenance := read_provenance(records.run_dir)) is not None:
         facts |= _provenance_facts(provenance)
-    for names, argv in launch_lines(plan):
-        facts[f"stage {names.strip()}"] = " ".join(argv)
+    for name, argv in launch_lines(plan):
+        facts[f"stage {name}"] = " ".join(argv)
     return [(name, value) for name, value in facts.items() if value]
 
 

@@ -398,24 +398,16 @@ def start_text(stage: StagePlan) -> str:
 
 
 def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
-    """(stages, what is executed): one line for stages that are started together, and what each of them then runs.
+    """(stage, what is executed) of each.
 
     A line that names hosts has `node[0]` in place of the first host of the allocation.
     """
     # Only `--wide` shows them.
     from workflow.launch.launchers import launch_line
-    from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
+    from workflow.plan.launch_requests import GrantedNodes, node_names, stage_request
 
-    lines, received = [], GrantedNodes(node_names(plan))
-    for stage in plan.stages:
-        group = plan.group_of(stage.name)
-        if group is None:
-            lines.append((stage.name, launch_line(stage_request(stage, plan, received=received)).argv))
-        elif stage.name == group.stages[0]:
-            request = group_request(group, plan, received=received)
-            lines.append((", ".join(group.stages), launch_line(request).argv))
-            lines += [(f"  {name} there", plan.stage(name).program) for name in group.stages]
-    return lines
+    received = GrantedNodes(node_names(plan))
+    return [(stage.name, launch_line(stage_request(stage, plan, received=received)).argv) for stage in plan.stages]
 
 
 def queue_text(stream: StreamPlan, spooled: StreamPlan | None) -> str:

@@ -209,8 +209,8 @@ def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
     from workflow.report.show.plan_tables import launch_lines
 
     say(console, "\nlaunch lines", "bold")
-    for names, argv in launch_lines(plan):
-        say(console, f"  {names}: {shlex.join(argv)}")
+    for name, argv in launch_lines(plan):
+        say(console, f"  {name}: {shlex.join(argv)}")
 
 
 def show_forecast(forecast: Forecast, origins: Origins, console: Console | PlainOutput) -> None:

@@ -83,7 +83,7 @@ class RankFinder:
             return None
         stages, file = Path(self._run) / "stages", Path(environ.get(STAGE_VARIABLE, ""))
         if not file.is_relative_to(stages):
-            return None  # a launcher of several stages, or a probe
+            return None  # a probe
         if (folder / "comm").read_text().rstrip("\n") in _DAEMONS:
             return None
         name = environ.get(RANK_NAME_VARIABLE, "")

@@ -22,9 +22,9 @@ from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_lists import is_same_host
-from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
+from workflow.launch.launch_request import LaunchRequest, RankLayout
 from workflow.launch.launchers import LAUNCHERS, make_process
-from workflow.plan.launch_requests import launch_lines, node_facts
+from workflow.plan.launch_requests import launcher_of, node_facts
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.guard import node_guard
 from workflow.run.guard.own_node import node_name
@@ -52,16 +52,17 @@ def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Seque
 
     None, too, where the launcher would wait for cores that the stages have.
     """
-    line = next((line for line in launch_lines(plan) if LAUNCHERS[line.launcher].starts_ranks), None)
+    line = launcher_of(plan)
     if line is None or not LAUNCHERS[line.launcher].shares_cores:
         return None
-    layout = RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0)
     return LaunchRequest(
         name="guards",
         launcher=line.launcher,
         executable=line.executable,
         arguments=[*line.arguments, *LAUNCHERS[line.launcher].independent],
-        programs=[RankedProgram(len(hosts), program, layout)],
+        program=program,
+        ranks=len(hosts),
+        layout=RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0),
         folder=str(folder),
         cwd=str(folder),
         hosts=hosts,

@@ -40,10 +40,10 @@ class _Node:
 
 @dataclass(frozen=True, order=True)
 class RankSeen:
-    """A rank of a stage on a node: `world` is its number in its launch line."""
+    """A rank of a stage on a node."""
 
     stage: str
-    world: int
+    rank: int
     node: int
     host: str
     pid: int

@@ -92,7 +92,8 @@ class EngineEvidence:
     def _awaits_too_few(self, text: str, now: float) -> Iterator[Event]:
         """Where it is certain which stream the line is about: a stage with several has lines of all of them."""
         written = [end for end in self.stage.ends if end.side == "write" and end.traits.counted_by == "log"]
-        if len(written) != 1 or self._reads or any(end.traits.queued for end in self.stage.ends if end.side == "read"):
+        reads_live = any(end.traits.in_memory for end in self.stage.ends if end.side == "read")
+        if len(written) != 1 or self._reads or reads_live:
             return
         (end,) = written
         count = len(self.run.stream(end.stream).readers)

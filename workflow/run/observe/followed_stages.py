@@ -145,9 +145,7 @@ class Follower:
 
     @cached_property
     def _rank_ends(self) -> RankEndFollower:
-        # The launcher of a line of several stages writes elsewhere.
-        launch = self.plan.launch
-        patterns = LAUNCHERS[launch.launcher].end_patterns if launch.group is None else ()
+        patterns = LAUNCHERS[self.plan.launch.launcher].end_patterns
         return RankEndFollower(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
 
     @cached_property

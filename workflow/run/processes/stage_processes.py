@@ -289,7 +289,7 @@ class StageProcesses:
 
     def is_alive(self, name: str) -> bool | None:
         """Whether all processes of a stage live; False when it is about to end. None when it has ended, or cannot be
-        seen: its ranks are on other nodes, or it shares its launch line with others.
+        seen: its ranks are on other nodes.
         """
         if name not in self._running:
             return None
@@ -302,7 +302,7 @@ class StageProcesses:
             return None
         return living_ranks(process.pid) >= spec.ranks
 
-    def collect(self, name: str, folder: Path) -> Ending:
+    def collect(self, name: str) -> Ending:
         """How a stage that has ended did so."""
         # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
@@ -324,7 +324,7 @@ class StageProcesses:
             return Ending(None, -code, lost if ours else itself, cpu_s, ours, usage.peak_bytes)
         if killed:
             return Ending(0, signal.SIGKILL, early_end_note(len(killed), spec), cpu_s, True, usage.peak_bytes)
-        lines = [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")]
+        lines = [*_tail(spec.folder / "stdout.log"), *_tail(spec.folder / "stderr.log")]
         ending = to_ending(code, spec.launcher, lines)
         return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
 
@@ -361,8 +361,7 @@ class StageProcesses:
 
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of the programs of a stage up to now, without that of its launcher and the launcher's proxies, which
-        may spin while they wait. None when it has ended, or cannot be seen: its ranks are on other nodes, or it shares
-        its launch line with others."""
+        may spin while they wait. None when it has ended, or cannot be seen: its ranks are on other nodes."""
         pids = self._pids_here(name)
         if not pids:
             return None

@@ -348,7 +348,7 @@ class RankWatch:
     def look(self, changed: Iterable[RankSeen], now: float) -> list[NodeRanks]:
         """The warnings that are due."""
         for rank in changed:
-            key = rank.stage, rank.world
+            key = rank.stage, rank.rank
             if self._differs(rank):
                 self._pending[key] = now, rank
             else:
@@ -366,7 +366,7 @@ class RankWatch:
         plan = self._planned.get(rank.stage)
         if plan is None or not plan.cores:
             return False
-        return self._cores(rank) != plan.cores_of(rank.world - plan.first)
+        return self._cores(rank) != plan.cores_of(rank.rank)
 
     def _cores(self, rank: RankSeen) -> frozenset[int]:
         node = self._nodes.get(rank.host)
@@ -376,11 +376,10 @@ class RankWatch:
     def _warning(self, ranks: list[RankSeen], now: float) -> NodeRanks:
         first = min(ranks)
         plan = self._planned[first.stage]
-        number = first.world - plan.first
         more = f" (and {plural(len(ranks) - 1, 'more rank')} there)" if len(ranks) > 1 else ""
         text = (
-            f"rank {number} of {first.stage} now may use {named_cores(self._cores(first))} of {first.host}, the plan "
-            f"binds it to {named_cores(plan.cores_of(number))}{more}: its launcher or its program did that"
+            f"rank {first.rank} of {first.stage} now may use {named_cores(self._cores(first))} of {first.host}, the "
+            f"plan binds it to {named_cores(plan.cores_of(first.rank))}{more}: its launcher or its program did that"
         )
-        seen = [(each.world - plan.first, each.pid, each.cores) for each in sorted(ranks)]
+        seen = [(each.rank, each.pid, each.cores) for each in sorted(ranks)]
         return NodeRanks(now, first.node, first.host, first.stage, seen, text)

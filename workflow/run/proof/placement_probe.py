@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from workflow.core_set import parse_cores
 from workflow.formats.json_lines import to_record
-from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
+from workflow.launch.launch_request import LaunchRequest, RankLayout
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import GrantedNodes, bound_by_wrapper, group_request, stage_request
+from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import Plan
 
 
@@ -27,8 +27,7 @@ class PlannedStage:
     """The ranks of one stage: rank i is on `hosts[i // ranks_per_node]`; `hosts` is empty where they have no names.
 
     `cores`, `gpus` and `nics` have one entry for each rank of a node; empty: not bound by the plan, no GPUs, any
-    adapter. `own_cores`: no other rank may be on the cores of these, whoever chooses them. `first` is the number
-    of rank 0 in its launch line.
+    adapter. `own_cores`: no other rank may be on the cores of these, whoever chooses them.
     """
 
     stage: str
@@ -41,7 +40,6 @@ class PlannedStage:
     own_cores: bool = False
     gpus: Sequence[Sequence[int]] = ()
     nics: Sequence[str] = ()
-    first: int = 0
 
     def host(self, rank: int) -> str:
         """Where a rank must be; empty where that is not known."""
@@ -90,94 +88,66 @@ _PROBE = Path(__file__).with_name("rank_probe.py")
 
 @dataclass(frozen=True)
 class ProbeLine:
-    """A launch line with the probe in the place of the programs, and where its ranks must be.
+    """The launch line of a stage with the probe in the place of its program, and where its ranks must be.
 
-    `lookers` are those that look at the run's directory: (stage, rank).
+    `lookers` are those of its ranks that look at the run's directory.
     """
 
-    name: str
     request: LaunchRequest
-    planned: tuple[PlannedStage, ...]
-    lookers: frozenset[tuple[str, int]]
-
-
-class _Line(NamedTuple):
-    """A launch line: `stages` has each one's name and its first rank; `bound`: the line itself binds the ranks."""
-
-    name: str
-    request: LaunchRequest
-    stages: Sequence[tuple[str, int]]
-    bound: bool
+    planned: PlannedStage
+    lookers: frozenset[int]
 
 
 def probe_lines(plan: Plan, folder: Path, received: GrantedNodes) -> list[ProbeLine]:
     """Every line of a launcher."""
-    lines: list[_Line] = []
-    for stage in plan.stages:
-        if stage.launch.group is None and LAUNCHERS[stage.launch.launcher].starts_ranks:
-            request = stage_request(stage, plan, str(folder / "lines" / stage.name), received)
-            lines.append(_Line(stage.name, request, [(stage.name, 0)], True))
-    for group in plan.groups:
-        request = group_request(group, plan, str(folder / "lines" / group.name), received)
-        first = [(name, group.ranks[name][0]) for name in group.stages]
-        lines.append(_Line(group.name, request, first, not bound_by_wrapper(group, plan)))
-    layouts = [
-        (stage, program.layout)
-        for line in lines
-        for program, (stage, _) in zip(line.request.programs, line.stages, strict=True)
+    requests = [
+        stage_request(stage, plan, str(folder / "lines" / stage.name), received)
+        for stage in plan.stages
+        if LAUNCHERS[stage.launch.launcher].starts_ranks
     ]
-    lookers = choose_lookers(layouts)
-    return [_line(line, folder, lookers) for line in lines]
+    lookers = choose_lookers([(each.name, each.layout) for each in requests])
+    return [_line(each, folder, lookers.get(each.name, frozenset())) for each in requests]
 
 
-def choose_lookers(layouts: Sequence[tuple[str, RankLayout]]) -> frozenset[tuple[str, int]]:
-    """(stage, rank): the first rank of each node in one stage alone. Of many nodes some are taken, spread evenly."""
+def choose_lookers(layouts: Sequence[tuple[str, RankLayout]]) -> dict[str, frozenset[int]]:
+    """Stage → ranks: the first rank of each node in one stage alone. Of many nodes some are taken, spread evenly."""
     first: dict[int, tuple[str, int]] = {}
     for stage, layout in layouts:
         for index in range(layout.nodes):
             first.setdefault(layout.first_node + index, (stage, index * layout.ranks_per_node))
     nodes = sorted(first)
-    return frozenset(first[node] for node in nodes[:: max(1, math.ceil(len(nodes) / LOOKING_NODES))])
+    chosen: dict[str, frozenset[int]] = {}
+    for node in nodes[:: max(1, math.ceil(len(nodes) / LOOKING_NODES))]:
+        stage, rank = first[node]
+        chosen[stage] = chosen.get(stage, frozenset()) | {rank}
+    return chosen
 
 
-def _line(line: _Line, folder: Path, lookers: frozenset[tuple[str, int]]) -> ProbeLine:
-    name, request, stages, bound = line
-    launcher = LAUNCHERS[request.launcher]
-    start = [sys.executable, "-I", "-S", str(_PROBE), str(folder)]
-    variables = [launcher.rank_variable, launcher.local_rank_variable]
-    programs = [
-        program._replace(argv=[*start, stage, str(first), *variables, _numbers(stage, lookers)])
-        for program, (stage, first) in zip(request.programs, stages, strict=True)
-    ]
-    planned = tuple(
-        _planned(stage, first, program, request, bound)
-        for program, (stage, first) in zip(programs, stages, strict=True)
-    )
+def _line(request: LaunchRequest, folder: Path, lookers: frozenset[int]) -> ProbeLine:
+    launcher, stage = LAUNCHERS[request.launcher], request.name
+    numbers = ",".join(map(str, sorted(lookers))) or "-"
+    start = [sys.executable, "-I", "-S", str(_PROBE), str(folder), stage]
+    program = [*start, launcher.rank_variable, launcher.local_rank_variable, numbers]
     # Not in the stage's directory: a node that does not see it must be able to say so.
-    probing = dataclasses.replace(request, name=f"probe {name}", programs=programs, cwd="/")
-    return ProbeLine(name, probing, planned, frozenset(each for each in lookers if each[0] in dict(stages)))
+    probing = dataclasses.replace(request, name=f"probe {stage}", program=program, cwd="/")
+    return ProbeLine(probing, _planned(request), lookers)
 
 
-def _numbers(stage: str, lookers: frozenset[tuple[str, int]]) -> str:
-    return ",".join(str(rank) for name, rank in sorted(lookers) if name == stage) or "-"
-
-
-def _planned(stage: str, first: int, program: RankedProgram, request: LaunchRequest, bound: bool) -> PlannedStage:
-    layout = program.layout
+def _planned(request: LaunchRequest) -> PlannedStage:
+    layout = request.layout
     # Without whole nodes the launcher chooses the cores.
-    cores = layout.cores if bound and (request.whole_nodes or not LAUNCHERS[request.launcher].other_machines) else ()
+    cores = layout.cores if request.whole_nodes or not LAUNCHERS[request.launcher].other_machines else ()
     return PlannedStage(
-        stage=stage,
-        ranks=program.ranks,
+        stage=request.name,
+        ranks=request.ranks,
         nodes=layout.nodes,
         ranks_per_node=layout.ranks_per_node,
-        hosts=request.hosts[layout.first_node : layout.first_node + layout.nodes],
+        hosts=request.own_hosts,
         cores=cores,
         cores_per_rank=layout.cores_per_rank,
         own_cores=bool(cores) or (layout.cores_per_rank > 0 and not request.whole_nodes),
         gpus=layout.gpus,
         nics=layout.nics,
-        first=first,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from workflow.launch.host_lists import is_same_host
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan
 
 
@@ -16,5 +15,5 @@ def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
     if plan.proof == "off":
         return False
     elsewhere = any(not is_same_host(host, own) for host in hosts)
-    launchers = {line.launcher for line in launch_lines(plan)}
+    launchers = {stage.launch.launcher for stage in plan.stages}
     return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)

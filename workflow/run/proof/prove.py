@@ -141,10 +141,7 @@ def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threa
     for part in (rank_probe.ANSWERS, "streams", "ends", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    lines = [
-        (line, ShortProcess(line.name, make_process(line.request), folder / "logs" / f"{line.name}.err"))
-        for line in probe_lines(plan, folder, received)
-    ]
+    lines = [(line, _probe_process(line, folder)) for line in probe_lines(plan, folder, received)]
     smoke, untried = plan_smoke(plan, folder, received, sys.executable, _PATIENCE_S)
     if proof_policy(plan.proof, "streams") == "off":
         smoke, untried = [], {each.stream: "`proof: {streams: off}`" for each in smoke} | untried
@@ -154,8 +151,8 @@ def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threa
     progress = _ProofProgress(directory, ProofDeadlines(plan.deadlines.start), streams)
     units = [*([process] for _, process in lines), *(its for _, its in streams)]
     run_short(units, run_dir, give_up, progress.note_answer, progress.is_enough)
-    planned = [each for line, _ in lines for each in line.planned]
-    lookers = {each for line, _ in lines for each in line.lookers}
+    planned = [line.planned for line, _ in lines]
+    lookers = {(line.planned.stage, rank) for line, _ in lines for rank in line.lookers}
     differences = [
         *_not_started(lines, progress.found, plan.deadlines.start),
         *compare_placement(planned, progress.found, progress.nodes, ConcurrentStages.of(plan)),
@@ -191,6 +188,11 @@ def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threa
     )
 
 
+def _probe_process(line: ProbeLine, folder: Path) -> ShortProcess:
+    stage = line.planned.stage
+    return ShortProcess(stage, make_process(line.request), folder / "logs" / f"{stage}.err")
+
+
 def _other_transports(plan: Plan, tried: Sequence[StreamTried]) -> Iterator[PlacementDifference]:
     """A transport that was asked for is not to be replaced; one that the plan has chosen may be."""
     for each in tried:
@@ -207,11 +209,11 @@ def _not_started(
     answered = {rank.stage for rank in found}
     differences = []
     for line, process in lines:
-        if not any(each.stage in answered for each in line.planned):
+        if line.planned.stage not in answered:
             ended = f"no answer within {start_s:.0f} s" if process.code is None else f"exit code {process.code}"
             said = process.last_error_line()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
-            differences.append(PlacementDifference("error", line.planned[0].stage, text))
+            differences.append(PlacementDifference("error", line.planned.stage, text))
     return differences
 
 

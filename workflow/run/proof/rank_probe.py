@@ -1,8 +1,7 @@
 """The probe, a program that runs in place of a stage's program and reports where the launcher has put its rank.
 
-`python -I -S rank_probe.py PROOF_DIR STAGE FIRST_RANK RANK_VARIABLE LOCAL_RANK_VARIABLE LOOKERS` prints one JSON object
-a line: one of its rank, and from the first rank of each node one of the node. FIRST_RANK is that of the stage in its
-launch line. Only the standard library.
+`python -I -S rank_probe.py PROOF_DIR STAGE RANK_VARIABLE LOCAL_RANK_VARIABLE LOOKERS` prints one JSON object a line:
+one of its rank, and from the first rank of each node one of the node. Only the standard library.
 
 Ranks of the stage that LOOKERS names (`0,8,16`; `-`: none) also check the run's directory: they read `token`, write a
 file of their own, and wait until `pulse`, which the supervisor keeps replacing, has changed.
@@ -30,12 +29,12 @@ NIC_VARIABLES = ("FABRIC_IFACE", "UCX_NET_DEVICES", "FI_CXI_DEFAULT_DEVICE")
 _INTERFACES = ("net", "cxi", "infiniband")
 
 
-def probe_rank(stage: str, first_rank: int, rank_variable: str) -> dict[str, Any]:
+def probe_rank(stage: str, rank_variable: str) -> dict[str, Any]:
     """Which rank this is, on which node, and what it may use there."""
     status = dict(line.split(":\t", 1) for line in _text(Path("/proc/self/status")).splitlines() if ":\t" in line)
     return {
         "stage": stage,
-        "rank": int(os.environ.get(rank_variable) or first_rank) - first_rank,
+        "rank": int(os.environ.get(rank_variable) or 0),
         "node": node_name(),
         "cores": status.get("Cpus_allowed_list", ""),
         "memory_nodes": status.get("Mems_allowed_list", ""),
@@ -101,9 +100,9 @@ def _first(cores: str) -> int:
     return int(cores.replace("-", ",").split(",")[0])
 
 
-def main(folder: str, stage: str, first_rank: str, rank_variable: str, local_rank_variable: str, lookers: str) -> None:
+def main(folder: str, stage: str, rank_variable: str, local_rank_variable: str, lookers: str) -> None:
     """Print what is found."""
-    rank = probe_rank(stage, int(first_rank), rank_variable)
+    rank = probe_rank(stage, rank_variable)
     lines = [rank]
     if not int(os.environ.get(local_rank_variable) or 0):
         lines.append(probe_node())
@@ -120,4 +119,4 @@ def _print(lines: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:7])
+    main(*sys.argv[1:6])

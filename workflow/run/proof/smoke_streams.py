@@ -12,7 +12,7 @@ from typing import Any
 
 from workflow.formats.json_lines import to_record
 from workflow.formats.sides import Side
-from workflow.launch.launch_request import LaunchRequest, RankedProgram
+from workflow.launch.launch_request import LaunchRequest
 from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 from workflow.run.proof.proof_model import StreamTried
@@ -70,8 +70,6 @@ def _why_not(stream: StreamPlan, stages: Sequence[StagePlan]) -> str:
         return f"{stream.engine} moves its data through files"
     if stream.closes_circle:
         return "it closes a circle, in which the programs see to the order of their opens"
-    if any(stage.launch.group is not None for stage in stages):
-        return "its ends share a launch line"
     if stream.transport == "mpi":
         return "transport mpi needs programs of MPI"
     if len({stage.placement.nodes[0][0] for stage in stages}) == 1:
@@ -110,13 +108,13 @@ def _end(
 
 def _one_rank(request: LaunchRequest, program: Sequence[str]) -> LaunchRequest:
     """The same line for the first rank alone."""
-    layout = request.programs[0].layout
+    layout = request.layout
     first = layout._replace(
         nodes=1, ranks_per_node=1, cores=layout.cores[:1], gpus=layout.gpus[:1], nics=layout.nics[:1]
     )
     env = {key: value for key, value in request.env.items() if key != "WF_STAGE"} | {"SstVerbose": "2"}
     return dataclasses.replace(
-        request, name=f"smoke {request.name}", programs=[RankedProgram(1, program, first)], env=env, cwd="/"
+        request, name=f"smoke {request.name}", program=program, ranks=1, layout=first, env=env, cwd="/"
     )
 
 

@@ -17,10 +17,8 @@ from typing import Protocol
 
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.rank_files import LAUNCH_FILE, RankStart
-from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, StreamEnd, to_end, to_json
+from workflow.formats.stage_file import STAGE_FILE, StageSettings, StreamEnd, to_end, to_json
 from workflow.launch.allocation import Allocation
-from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.programs.config_files import FILES
@@ -202,7 +200,7 @@ def fill_plan(plan: Plan, run_dir: Path) -> Plan:
     """The plan with the run directory put in for its placeholder."""
     data = plan.model_dump(mode="python")
     # Reasons and advice are texts, in which placeholders stay.
-    filled = fill_all({part: data[part] for part in ("stages", "streams", "groups")}, str(run_dir))
+    filled = fill_all({part: data[part] for part in ("stages", "streams")}, str(run_dir))
     return Plan.model_validate({**data, **filled})
 
 
@@ -244,11 +242,6 @@ def attempts(run_dir: Path, stage: str) -> list[Path]:
     return [stage_dir(run_dir, stage), *sorted(later, key=lambda folder: int(folder.name.removeprefix("attempt-")))]
 
 
-def group_dir(run_dir: Path, group: str) -> Path:
-    """Where the files of a launch line of several stages are."""
-    return run_dir / "launches" / group
-
-
 def _new_name(pipeline: str) -> str:
     return f"{pipeline}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
@@ -262,8 +255,6 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
     live_readers = {name for stream in filled.streams if stream.coupling == "live" for name in stream.readers}
     for stage in filled.stages:
         _write_stage(directory, stage, filled, stops_itself=stage.name not in live_readers)
-    for group in filled.groups:
-        group_dir(directory, group.name).mkdir(parents=True)
     _write(directory / "pipeline.yaml", source.text)
     if provenance is not None:
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
@@ -298,7 +289,6 @@ def kept_plan(plan: Plan) -> Plan:
 
 
 def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
-    group = plan.group_of(stage.name)
     folder = stage_dir(directory, stage.name)
     every_s = _save_every_s(stage, plan)
     readers, written = ({}, {}) if every_s is None else _behind(stage, plan)
@@ -312,7 +302,6 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         parameters=stage.parameters,
         metrics=str(folder / METRICS_FILE),
         ends=stage_ends(stage),
-        group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
         stops_itself=stops_itself,
         restarts=plan.may_restart(stage.name),
         save_every_s=every_s,
@@ -321,12 +310,6 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         steer={name: each.value for name, each in stage.steer.items() if not each.file},
         changes=[change.model_dump(mode="json") for change in stage.changes],
     )
-    if group is not None:
-        cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
-        start = RankStart(
-            stage.program, stage.cwd, stage.env, cores, plan.used_cores(), plan.node.is_whole, stage.secrets
-        )
-        _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     link_inputs(stage)
     for place, text in stage.files.items():
@@ -411,7 +394,7 @@ _RECORDS = {
     "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
     "forecast.json", "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, PIECES,
-    "report.json", "report.html", "stages", "launches", STREAMS, ATTACHED,
+    "report.json", "report.html", "stages", STREAMS, ATTACHED,
 }  # fmt: skip
 
 

@@ -104,10 +104,7 @@ class AllocationReceived(Event):
 
 @dataclass(frozen=True)
 class StageStarted(Event):
-    """The process of a stage runs; `pid` leads its process group, `argv` is the line that started it.
-
-    A line that starts several stages is recorded with the first of them.
-    """
+    """The process of a stage runs; `pid` leads its process group, `argv` is the line that started it."""
 
     stage: str
     pid: int

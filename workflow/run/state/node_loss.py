@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import launch_lines
+from workflow.plan.launch_requests import launcher_of
 from workflow.plan.plan_model import Plan
 
 # A node that is silent for `events.REPORTED_S` is lost where something else says so, too: what waited for it has
@@ -31,7 +31,7 @@ def node_limit(plan: Plan) -> NodeLimit:
     """That of a run. The guards end what runs on their nodes after the same time without their supervisor."""
     if plan.deadlines.node is not None:
         return NodeLimit(plan.deadlines.node, "deadlines: node")
-    line = next((line for line in launch_lines(plan) if LAUNCHERS[line.launcher].starts_ranks), None)
+    line = launcher_of(plan)
     if line is not None and not LAUNCHERS[line.launcher].passes_input:
         why = f"by default with {line.executable}, which passes the signs of life of the supervisor on to no other node"
         return NodeLimit(_LONGEST_S, why)

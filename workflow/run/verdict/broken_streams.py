@@ -117,7 +117,7 @@ def _takes_all(state: RunState, writer: EndState, reader: EndState) -> bool:
     given = {**_parameters(state, writer), **_parameters(state, reader)}
     mode = given.get("StepDistributionMode", "AllToAll").lower()
     newest = given.get("AlwaysProvideLatestTimestep", "false").lower()
-    return state.plan.stream(reader.stream).traits.queued and mode == "alltoall" and newest in ("false", "off", "no")
+    return state.plan.stream(reader.stream).traits.in_memory and mode == "alltoall" and newest in ("false", "off", "no")
 
 
 def _parameters(state: RunState, end: EndState) -> dict[str, str]:

@@ -32,10 +32,10 @@ def others_go_on(state: RunState, name: str) -> bool:
 
 
 def _is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, that has a launcher
-    of its own, and from which only such stages read, or those that do without it."""
+    """Whether nothing else depends on a stage: a tap, a relay of taps, or one that may be ignored, from
+    which only such stages read, or those that do without it."""
     stage = plan.stage(name)
-    if not (stage.added in ("tap", "relay") or stage.optional) or plan.group_of(name) is not None:
+    if not (stage.added in ("tap", "relay") or stage.optional):
         return False
     readers = {
         reader for stream in plan.streams if stream.writer == name for reader in stream.readers
@@ -122,7 +122,7 @@ def awaited_streams(state: RunState, name: str) -> list[str]:
     """The streams that a failed stage has not opened, for which their writers wait in open."""
     return [
         end.stream for end in state.ends_of(name)
-        if end.side == "read" and end.opened is None and state.plan.stream(end.stream).traits.queued
+        if end.side == "read" and end.opened is None and state.plan.stream(end.stream).traits.in_memory
         and _awaits(state, end)
     ]  # fmt: skip
 

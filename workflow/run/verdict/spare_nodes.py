@@ -37,10 +37,6 @@ def find_spares(state: RunState, lost: Sequence[NodeLost], t: float) -> list[Nod
     free = [node for node in state.spares if node not in state.silent]
     if len(free) < len(lost):
         return f"it needs {len(lost)} spare nodes, and there {_are(len(free))}" if free else "there is no spare node"
-    for node in lost:
-        waiting = [each for each in state.stages if state.runs_on(each, node.node) and not state.stages[each].is_over]
-        if shared := [name for name in waiting if state.plan.group_of(name) is not None]:
-            return f"{shared[0]}, which is on that node too, shares its launch line"
     places = {by: place for place, by in state.replaced.items()}
     return [
         NodeReplaced(t, places.get(node.node, node.node), node.host, by, state.spares[by])

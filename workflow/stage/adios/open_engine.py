@@ -11,7 +11,7 @@ from typing import Any
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.own_process import set_home
-from workflow.stage.ranks import communicator, own_communicator, size
+from workflow.stage.ranks import own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
 
 # Options of SST's connections. TCP_NODELAY, so that small messages are sent at once.
@@ -94,21 +94,14 @@ def open_engine(end: StreamEnd, mode: str) -> tuple[Any, Any, Any]:
     Raises StreamFailed when the writer of an SST stream died before the connection was made, StageError when this
     ADIOS2 cannot open the stream.
     """
-    adios = make_adios(end)
+    adios = make_adios()
     io = declare_io(adios, end, end.port)
     return adios, io, open_path(io, end, end.path, mode)
 
 
-def make_adios(end: StreamEnd) -> Any:
-    """ADIOS2's outermost object, for the ranks that open this stream. Raises StageError for SSC without MPI."""
+def make_adios() -> Any:
+    """ADIOS2's outermost object, for the ranks that open a stream."""
     adios2 = bindings()
-    if end.traits.shares_launch:
-        if not adios2.is_built_with_mpi:
-            raise StageError(
-                f"stream {end.stream}: {end.traits.name} needs an ADIOS2 built with MPI, which this Python does not "
-                "have: `make adios2-mpi` builds one, then run `.venv-mpi/bin/wf`"
-            )
-        return adios2.ADIOS(own_communicator() or communicator())
     return adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
 
 

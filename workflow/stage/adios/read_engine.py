@@ -383,7 +383,7 @@ class NumberedFiles:
         self.io: Any = None
         self.engine: Any = None
         self._end, self._comm = end, comm
-        self._adios = make_adios(end)
+        self._adios = make_adios()
         self._opened = 0
 
     def open_next(self) -> StepStatus | None:

@@ -60,7 +60,7 @@ class AdiosWriteEngine:
             _make_on_node(end)
         if self._numbered:
             # Variables, operators and attributes are those of the IO, which all files share.
-            self._adios = make_adios(end)
+            self._adios = make_adios()
             self._io = declare_io(self._adios, end, end.port)
         else:
             self._adios, self._io, self._engine = open_engine(

@@ -90,7 +90,7 @@ def open_reader(
 def _in_order(end: StreamEnd) -> Reader | Writer:
     """Open a stream end, after the ends that must be opened before it.
 
-    Opening SST, SHM or SSC waits for the other end of the stream; a live file can be opened for reading once its first
+    Opening SST or SHM waits for the other end of the stream; a live file can be opened for reading once its first
     step is written. So every stage opens these streams in the pipeline's order, and files after them: no two
     stages wait for each other.
     """
@@ -269,10 +269,6 @@ def _open_one(end: StreamEnd) -> ReadEngine:
         from workflow.stage.hdf5 import Hdf5ReadEngine
 
         return Hdf5ReadEngine(end)
-    if end.traits.shares_launch:
-        from workflow.stage.ssc import SscReadEngine
-
-        return SscReadEngine(end)
     if end.traits.library == "own":
         from workflow.stage.shared_memory.shared_reader import SharedMemoryReadEngine
 
@@ -292,10 +288,6 @@ def _open_iterations(end: StreamEnd) -> ReadEngine:
 
 
 def _open_write_engine(end: StreamEnd) -> WriteEngine:
-    if end.traits.shares_launch:
-        from workflow.stage.ssc import SscWriteEngine
-
-        return SscWriteEngine(end)
     if end.traits.library == "own":
         from workflow.stage.shared_memory.shared_writer import SharedMemoryWriteEngine
 
@@ -337,7 +329,7 @@ def _begin(end: StreamEnd) -> float:
         if rank() == 0:
             text = f"this ADIOS2 is built without MPI, so rank 0 reads and writes for all {size()} ranks"
             print(f"note: {text}", file=sys.stderr)
-    process_metrics().opening(end.stream, end.side, waits=end.traits.queued)
+    process_metrics().opening(end.stream, end.side, waits=end.traits.in_memory)
     return process_metrics().enter()
 
 

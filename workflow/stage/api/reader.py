@@ -72,7 +72,7 @@ class Reader:
         self._stagings: list[Staging] = []  # one for each device that something was read to
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
-        self._is_queued = end.traits.queued
+        self._in_memory = end.traits.in_memory
         self._awaited: set[str] = set()  # that a step may lack, and none has had so far; of these
         self._must_come: set[str] = set()  # those of which nothing is known, since the first step
         self._there: list[str] = []  # variables of the first step
@@ -283,7 +283,7 @@ class Reader:
     def _wait(self, limit_s: float) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            if not self._is_queued or limit_s <= _UNREPORTED_S:
+            if not self._in_memory or limit_s <= _UNREPORTED_S:
                 return self._engine.begin(limit_s)
             status = self._engine.begin(_UNREPORTED_S)
             if status is StepStatus.LATE:

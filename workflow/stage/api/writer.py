@@ -156,7 +156,7 @@ class Writer:
 
         Ranks may write different numbers of blocks of different sizes. Whether a variable is such an array cannot
         change. `lend`: as for `write`. Raises what `write` raises, and ContractError where the engine has no such
-        arrays: HDF5 and SSC.
+        arrays: HDF5.
         """
         self._check_inside(name)
         begin = self._metrics.enter()
@@ -424,7 +424,7 @@ class WritingStep:
 def _first_blocking_step(end: StreamEnd) -> int | None:
     """The first step for which the queue may have no room; None where a step never waits for room."""
     limit, discards = end.queue
-    return None if not end.traits.queued or discards or not limit else limit
+    return None if not end.traits.in_memory or discards or not limit else limit
 
 
 def _attribute_content(name: str, value: Any) -> Array | list[str]:
