@@ -63,7 +63,8 @@ def show_plan(
     warmup = f" and {spec.warmup} for warm-up" if spec.warmup else ""
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
-    say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
+    how_many = f"{spec.repetitions} of each trial" if spec.search is None else "fewer of a trial that is not the best"
+    say(console, f"runs: {cost.repetitions}, {how_many}{warmup}, {order}")
     for line in packing_lines(packed, spec, refused=bool(planned.refused)) if packed is not None else []:
         say(console, line, wrap=True)
     if planned.refused:

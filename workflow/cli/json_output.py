@@ -257,7 +257,8 @@ class CampaignPlan(JsonDocument):
     @classmethod
     def of(cls, planned: PlannedCampaign, packed: PackedCampaign | None, problems: Sequence[Problem]) -> CampaignPlan:
         """The plan as it is printed for people; `packed`: None where nothing can run."""
-        each = planned.spec.repetitions + planned.spec.warmup
+        from workflow.campaign.campaign_advice import expected_cost
+
         ready = [
             PlannedTrial(
                 trial=trial.key,
@@ -282,7 +283,7 @@ class CampaignPlan(JsonDocument):
         return cls(
             campaign=planned.spec.campaign,
             ok=not refused and not any(problem.level == "error" for problem in problems),
-            repetitions=each * len(ready),
+            repetitions=expected_cost(planned).repetitions,
             finished=packed.finished if packed is not None else None,
             left=packed.left if packed is not None else None,
             at_once=packed.timeline.most_at_once if packed is not None and not in_queue else None,

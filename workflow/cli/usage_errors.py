@@ -12,7 +12,7 @@ from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, shortened
 
 # Verbs that there were → what to use instead.
-_REMOVED = {"balance": "compare settings by a campaign: `wf campaign --help`"}
+_REMOVED = {"balance": "write `search:` in a campaign file"}
 
 
 def unknown_verb(word: str, verbs: list[str]) -> str:
