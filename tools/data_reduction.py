@@ -4,7 +4,7 @@
     python tools/data_reduction.py compare    after `tools/studies.py data-reduction …`: predictions.md and its pictures
     python tools/data_reduction.py --check    exit 1 when predictions.md is not made of single.json and results.json
 
-The equations are those of workflow/forecast/compression_break_even.py. Titan is the system of the paper's table 1.
+The equations are those of compression_break_even.py. Titan is the system of the paper's table 1.
 """
 
 from __future__ import annotations
@@ -19,6 +19,15 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from tools.compression_break_even import (
+    OutputPath,
+    Reduction,
+    break_even_ratio,
+    break_even_threshold,
+    output_s,
+    reduced_output_s,
+    relative_overhead,
+)
 from tools.studies import PICTURES, STUDIES, read, to_markdown
 from workflow import run_pipeline
 from workflow.api.plans import make_plan
@@ -38,15 +47,6 @@ from workflow.campaign.results.picture_canvas import (
 )
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.calibration_model import CompressorRates
-from workflow.forecast.compression_break_even import (
-    OutputPath,
-    Reduction,
-    break_even_ratio,
-    break_even_threshold,
-    output_s,
-    reduced_output_s,
-    relative_overhead,
-)
 from workflow.forecast.stream_costs import at_size
 from workflow.formatting import rate, size
 from workflow.report.show.text_table import Column, make_table, number_column, text_column

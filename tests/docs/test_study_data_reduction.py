@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.compression_break_even import OutputPath, Reduction, break_even_threshold
 from tools.data_reduction import (
     BETWEEN,
     FIELDS,
@@ -22,7 +23,6 @@ from tools.data_reduction import (
     predict,
 )
 from workflow.campaign.results.results_model import CampaignResults
-from workflow.forecast.compression_break_even import OutputPath, Reduction, break_even_threshold
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGN = ROOT / "examples/campaigns/data-reduction/campaign.yaml"

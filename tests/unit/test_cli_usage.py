@@ -33,7 +33,7 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("plna", "no command `plna`; did you mean `plan`?", "`wf --help`"),
         ("PLAN p.yaml", "no command `PLAN`; did you mean `plan`?", "`wf --help`"),
         ("qqqqq", "no command `qqqqq`", "`wf --help`"),
-        ("balance p.yaml", "no command `balance`; compare settings by a campaign", "`wf --help`"),
+        ("balance p.yaml", "no command `balance`; write `search:` in a campaign file", "`wf --help`"),
         ("--vesion", "no option `--vesion`; did you mean `--version`?", "`wf --help`"),
         ("--json check p.yaml", "no option `--json`", "options come after the command: `wf check --json`"),
         ("campaign plna", "wf campaign: no command `plna`; did you mean `plan`?", "`wf campaign --help`"),

@@ -14,6 +14,7 @@ from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
 from workflow.campaign.results.comparisons import count_comparisons
+from workflow.campaign.search import asked_counts, fewest_repetitions, search_groups
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
 from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size
@@ -33,11 +34,12 @@ class CampaignCost:
 
 def expected_cost(planned: PlannedCampaign) -> CampaignCost:
     """The cost by the `expected` time of a repetition."""
-    each = planned.spec.repetitions + planned.spec.warmup
-    count, expected = each * len(planned.ready), planned.spec.expected
+    asked = asked_counts(planned.spec, to_trials(planned), History(), to_the_end=True)
+    each = {trial.key: asked[trial.key] + planned.spec.warmup for trial in planned.ready}
+    count, expected = sum(each.values()), planned.spec.expected
     if expected is None:
         return CampaignCost(count, None, None)
-    node_s = sum(trial.nodes for trial in planned.ready) * each * expected
+    node_s = sum(trial.nodes * each[trial.key] for trial in planned.ready) * expected
     return CampaignCost(count, count * expected, node_s / 3600)
 
 
@@ -45,11 +47,32 @@ def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
     """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
     return [
         *budget_problems(planned),
-        *repetition_advice(planned),
+        *(search_problems(planned) if planned.spec.search is not None else repetition_advice(planned)),
         *empty_comparisons(planned),
         *equal_trials(planned),
         *to_notes(plan_notes(planned)),
     ]
+
+
+def search_problems(planned: PlannedCampaign) -> list[Problem]:
+    """That a search has nothing to search, or ends before it can decide."""
+    spec, root, search = planned.spec, planned.campaign.root, planned.spec.search
+    if search is None or planned.refused:
+        return []
+    groups = search_groups(spec, to_trials(planned))
+    if not groups:
+        return [problem_at(root, ("search", "over"), "no two trials differ in these keys only", "give more values")]
+    count = max(map(len, groups))
+    total, each = fewest_repetitions(count, len(groups))
+    why = f"of {count} trials the better half runs again until two are left, and these run {each} times for a verdict"
+    found = []
+    if search.trials < total:
+        message = f"{plural(search.trials, 'repetition')} are too few: {why}"
+        found.append(problem_at(root, ("search", "trials"), message, f"`trials: {total}` or more, or fewer values"))
+    if spec.repetitions < each:
+        message = f"{plural(spec.repetitions, 'repetition')} per trial are too few: {why}"
+        found.append(_at_repetitions(root, message, f"`repetitions: {each}` or more", "error"))
+    return found
 
 
 def equal_trials(planned: PlannedCampaign) -> list[Problem]:

@@ -23,6 +23,7 @@ from workflow.campaign.execution.campaign_loop import (
     Driver,
     EndedRepetition,
     RepetitionChoice,
+    asked_repetitions,
     is_left,
     remaining,
     run_repetitions,
@@ -96,22 +97,28 @@ def run_planned(
                 show(each)
         which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure, failed_anew=failed_anew)
         submitted = {each.repetition for each in going_on}
-        todo = [
-            each for each in planned.repetitions if each in submitted or is_left(planned, ledger.history, each, which)
-        ]
-        executor = choose_executor(driver, context, todo, going_on, say or _say_nothing)
-        with contextlib.closing(run_repetitions(driver, executor, todo, which)) as ended:
-            because = ""
-            while True:
-                try:
-                    each = next(ended)
-                except StopIteration as end:
-                    because = end.value or ""
-                    break
-                interrupted = interrupted or each.attempt.state == "interrupted"
-                if show is not None:
-                    show(each)
-        interrupted = interrupted or stop.wanted() is not None
+        asked, because = asked_repetitions(planned, ledger.history), ""
+        left_now = submitted | set(remaining(planned, ledger.history, which))
+        todo = [each for each in planned.repetitions if each in left_now]
+        while True:
+            executor = choose_executor(driver, context, todo, going_on, say or _say_nothing)
+            with contextlib.closing(run_repetitions(driver, executor, todo, which)) as ended:
+                while True:
+                    try:
+                        each = next(ended)
+                    except StopIteration as end:
+                        because = end.value or ""
+                        break
+                    interrupted = interrupted or each.attempt.state == "interrupted"
+                    if show is not None:
+                        show(each)
+            interrupted = interrupted or stop.wanted() is not None
+            # What a search asks for follows from what has been measured.
+            before, asked = set(asked), asked_repetitions(planned, ledger.history)
+            todo = [each for each in asked if each not in before and is_left(planned, ledger.history, each, which)]
+            if because or interrupted or not todo:
+                break
+            going_on = []
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history, RepetitionChoice(again=which.again)))
         if left and not because and not interrupted:
@@ -157,7 +164,7 @@ def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepet
     """
     planned, history = driver.planned, driver.ledger.history
     left = left_attempts(history, driver.directory)
-    known = set(planned.repetitions) if left else set()
+    known = set(asked_repetitions(planned, history)) if left else set()
     unfinished = set(remaining(planned, history)) if left else set()
     for each, attempt in adopt(left):
         if attempt is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 
-from workflow.campaign.campaign_directory import Schedule, find_campaign, last_entry_t
+from workflow.campaign.campaign_directory import Schedule, ScheduledTrial, find_campaign, last_entry_t
 from workflow.campaign.execution.campaign_loop import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, Attempt, History, Repetition, read_history, take_record
@@ -20,6 +20,7 @@ from workflow.campaign.results.results_model import (
     RunningRepetition,
 )
 from workflow.campaign.results.samples import all_repetitions
+from workflow.campaign.search import asked_counts
 from workflow.errors import WfError
 from workflow.formats.json_lines import Tail
 from workflow.formats.lease_file import DEAD_S
@@ -104,7 +105,7 @@ def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> I
     """
     tail, history = Tail(directory / LEDGER_FILE), History()
     trials = {trial.key: trial for trial in schedule.trials}
-    progress = _Progress(spec, list(trials))
+    progress = _Progress(spec, schedule.trials)
     _take(tail, history, progress)
     watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
     looked, alive = -LEASE_LOOK_S, True
@@ -128,19 +129,27 @@ def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> I
 class _Progress:
     """Counts the repetitions that need no further attempt."""
 
-    def __init__(self, spec: CampaignSpec, keys: list[str]) -> None:
-        self._open = {repetition for key in keys for repetition in all_repetitions(key, spec)}
-        self.total = len(self._open)
-        self._retries = spec.retries
+    def __init__(self, spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> None:
+        self._spec, self._trials = spec, trials
+        self._open = {repetition for each in trials for repetition in all_repetitions(each.key, spec)}
+        self._all = self.total = len(self._open)
         self._times: list[float] = []
+        self._count(History())
+
+    def _count(self, history: History) -> None:
+        if self._spec.search is not None:  # fewer than all
+            asked = asked_counts(self._spec, self._trials, history, to_the_end=True)
+            self.total = sum(asked.values()) + self._spec.warmup * len(asked)
 
     def take(self, repetition: Repetition, attempt: Attempt, history: History) -> tuple[int, float]:
         """(how many are done, seconds left) after an attempt has ended."""
-        if attempt.state == "succeeded" or history.failures[repetition] > self._retries:
+        if attempt.state == "succeeded" or history.failures[repetition] > self._spec.retries:
             self._open.discard(repetition)
+            self._count(history)
         self._times.append(attempt.wall_s)
         side_by_side = len(history.open) + 1
-        return self.total - len(self._open), len(self._open) * mean(self._times[-100:]) / side_by_side
+        left = len(self._open) - (self._all - self.total)
+        return self.total - left, left * mean(self._times[-100:]) / side_by_side
 
 
 def _take(tail: Tail, history: History, progress: _Progress) -> list[tuple[Repetition, Attempt, int, float]]:

@@ -61,7 +61,8 @@ def show_plan(planned: PlannedCampaign, size: CampaignSize | None, messages: lis
     warmup = f" and {spec.warmup} for warm-up" if spec.warmup else ""
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
-    say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
+    how_many = f"{spec.repetitions} of each trial" if spec.search is None else "fewer of a trial that is not the best"
+    say(console, f"runs: {cost.repetitions}, {how_many}{warmup}, {order}")
     for line in size_lines(size, spec, refused=bool(planned.refused)) if size is not None else []:
         say(console, line, wrap=True)
     if planned.refused:

@@ -210,7 +210,8 @@ class CampaignPlan(JsonDocument):
     @classmethod
     def of(cls, planned: PlannedCampaign, size: CampaignSize | None, problems: Sequence[Problem]) -> CampaignPlan:
         """The plan as it is printed for people; `size`: None where nothing can run."""
-        each = planned.spec.repetitions + planned.spec.warmup
+        from workflow.campaign.campaign_advice import expected_cost
+
         ready = [
             PlannedTrial(
                 trial=trial.key,
@@ -235,7 +236,7 @@ class CampaignPlan(JsonDocument):
         return cls(
             campaign=planned.spec.campaign,
             ok=not refused and not any(problem.level == "error" for problem in problems),
-            repetitions=each * len(ready),
+            repetitions=expected_cost(planned).repetitions,
             finished=size.finished if size is not None else None,
             left=size.left if size is not None else None,
             at_once=size.at_once if size is not None and not in_queue else None,

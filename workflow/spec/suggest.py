@@ -10,7 +10,7 @@ _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate`
 REMOVED = {
     "redraw": _USE_IGNORE,
     "redraws": _USE_IGNORE,
-    "wf balance": "compare settings by a campaign: `wf campaign --help`",
+    "wf balance": "write `search:` in a campaign file",
     "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
     "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
     "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",

@@ -121,6 +121,22 @@ class ComparisonRequest(Spec):
     metrics: list[Name] | None = Field(None, min_length=1, description="names of metrics (default: all)")
 
 
+class SearchRequest(Spec):
+    """A search for the best trial: all run once, the better half runs again, and so on until two are left."""
+
+    over: list[str] = Field(
+        min_length=1,
+        examples=[["stages.NAME.ranks", "streams.NAME.via"]],
+        description="keys of the matrix whose best values are searched; for each combination of the others there is "
+        "a search of its own",
+    )
+    best: str = Field(description="the figure that decides, as in `metrics`", examples=["stages.NAME.step_s"])
+    better: Better | None = Field(None, description="whether less or more of it is better (default: by the figure)")
+    trials: int = Field(
+        ge=1, description="largest number of measured repetitions of a search, those of all its trials together"
+    )
+
+
 class CampaignSpec(Spec):
     """A set of trials of one pipeline, and what to learn from them."""
 
@@ -211,6 +227,11 @@ class CampaignSpec(Spec):
         [],
         examples=[[{"vary": "stages.NAME.ranks"}]],
         description="what the report decides: faster, slower, the same, or undecided",
+    )
+    search: SearchRequest | None = Field(
+        None,
+        examples=[{"over": ["stages.NAME.ranks"], "best": "stages.NAME.step_s", "trials": 40}],
+        description="run trials of the matrix only as long as they may be the best one",
     )
 
 

@@ -13,12 +13,12 @@ from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.load import load_pipeline
-from workflow.spec.overlay import Setting
+from workflow.spec.overlay import Setting, with_value
 from workflow.spec.plain_secrets import not_secrets, secret_problems
 from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 from workflow.spec.validation_messages import problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, plain
+from workflow.spec.yaml_tree.node import KeyPath, Node
 from workflow.spec.yaml_tree.parse import read_yaml
 
 
@@ -75,7 +75,7 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     if spec is None or any(each.level == "error" for each in problems):
         mistaken = _pipeline_given(root)
         raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])
-    return Campaign(spec, file.absolute(), text, overlaid.root, options)
+    return Campaign(spec, file.absolute(), text, _with_best(overlaid.root), options)
 
 
 def _not_secrets(folder: Path, root: Node) -> set[str]:
@@ -91,15 +91,62 @@ def _not_secrets(folder: Path, root: Node) -> set[str]:
 
 
 def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:
+    root = _with_best(root)
     spec, problems = validated(CampaignSpec, root)
     if spec is not None:
-        problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
+        problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root), *_search(spec, root)]
         if unvaried := dict(_unvaried(spec, root)):
             misspelled = _misspelled(spec, root)
             problems += misspelled.values()
             # What names a misspelled key as it should be is right. Keys of one stage are much alike.
             problems += [each for each, key in unvaried.items() if nearest_name(key, misspelled, cutoff=0.9) is None]
     return spec, problems
+
+
+def _with_best(root: Node) -> Node:
+    """What decides a search is a metric like others: one is added where no metric is of its figure."""
+    search = root.child("search")
+    best = search.child("best") if search is not None else None
+    if search is None or best is None or not isinstance(best.value, str):
+        return root
+    metrics, better = root.child("metrics"), search.child("better")
+    given = metrics.mapping() if metrics is not None else {}
+    figures = {name: each.child("of") or each for name, each in given.items()}
+    free = "best" if "best" not in figures else "best-of-search"
+    name = next((name for name, each in figures.items() if each.value == best.value), free)
+    if better is not None and better.value in ("less", "more"):
+        root = with_value(root, ("metrics", name, "better"), better)
+    elif name in figures:
+        return root
+    return with_value(root, ("metrics", name, "of"), figures.get(name, best))
+
+
+def metric_path(root: Node, name: str) -> KeyPath:
+    """Where the figure of a metric is written."""
+    written = root.children["metrics"].children[name]
+    of, search = written.child("of"), root.child("search")
+    if of is None:
+        return "metrics", name
+    return ("search", "best") if search is not None and of is search.child("best") else ("metrics", name, "of")
+
+
+def _search(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
+    """Mistakes in a search that need no trials to be seen."""
+    if spec.search is None:
+        return
+    for index, key in enumerate(spec.search.over):
+        if key not in spec.matrix:
+            hint = did_you_mean(key, spec.matrix) or f"keys of the matrix: {listing(spec.matrix)}"
+            yield problem_at(root, ("search", "over", index), f"`{key}` is not in the matrix", hint)
+        elif key in spec.search.over[:index]:
+            yield problem_at(root, ("search", "over", index), f"`{key}` is given twice", "remove one of them")
+    if spec.order.by == "file":
+        message = "a search runs its trials in blocks, each trial once in a block"
+        yield problem_at(root, ("order", "by"), message, "write `by: blocks`")
+    for other, why in (("comparisons", "compares its trials itself"), ("baseline", "has no trials without I/O")):
+        if root.child(other) is not None and getattr(spec, other):
+            message = f"a search {why}"
+            yield problem_at(root, (other,), message, f"remove `{other}`, or `search`", at_key=True)
 
 
 def _other_scales(root: Node, chosen: str | None) -> list[Problem]:
@@ -129,16 +176,15 @@ def _pipeline_given(root: Node) -> Problem | None:
 def _figures(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
     """Metrics of figures that no report has."""
     for name, metric in spec.metrics.items():
-        path: KeyPath = (
-            ("metrics", name, "of") if isinstance(_value(root, "metrics", name), dict) else ("metrics", name)
-        )
+        path = metric_path(root, name) if root.child("metrics") is not None else ()
         figure = to_figure_name(metric.of)
         if figure is None:
             hint = "for example `run.wall_s`, `stages.NAME.compute_s` or `streams.NAME.throughput`"
             yield problem_at(root, path, f"expected a figure of the report, got {shown(metric.of)}", hint)
         elif figure.is_own:
             if metric.better is None:
-                hint = "write `{of: …, better: less}` or `better: more`"
+                less = "better: less" if path[0] == "search" else "{of: …, better: less}"
+                hint = f"write `{less}` or `better: more`"
                 yield problem_at(root, path, f"it is not known whether less or more {figure.field} is better", hint)
         elif metric.unit is not None:
             hint = f"leave `unit` out: {metric.of} is in {figure.figure.unit}" if _is_known(figure) else ""
@@ -274,10 +320,3 @@ def _misspelled(spec: CampaignSpec, root: Node) -> dict[str, Problem]:
         keys: dict[tuple[str, int, int] | None, str] = {each.value.key: each.key for each in settings}
         return {keys[each[:3]]: each for each in error.problems if each[:3] in keys}
     return {}
-
-
-def _value(root: Node, *path: str) -> object:
-    node: Node | None = root
-    for key in path:
-        node = node.child(key) if node is not None else None
-    return plain(node) if node is not None else None

@@ -27,7 +27,7 @@ def gate_spec(spec: CampaignSpec) -> CampaignSpec:
     """A campaign file whose only comparison is that of the two versions, interleaved whatever the file says."""
     request = ComparisonRequest(vary=VERSION, against="old", metrics=None)
     order = spec.order.model_copy(update={"by": "blocks"})
-    return spec.model_copy(update={"comparisons": [request], "order": order})
+    return spec.model_copy(update={"comparisons": [request], "order": order, "search": None})
 
 
 def both_versions(old: PlannedCampaign, new: PlannedCampaign) -> PlannedCampaign:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from workflow.campaign.file.campaign_spec import CampaignSpec, RunOrder
-from workflow.campaign.file.load_campaign import Campaign
+from workflow.campaign.file.load_campaign import Campaign, metric_path
 from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
 from workflow.campaign.ledger import Repetition, TrialContent
 from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
@@ -27,7 +27,7 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.overlay import Setting
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
-from workflow.spec.yaml_tree.node import KeyPath, Node
+from workflow.spec.yaml_tree.node import Node
 
 # As in hints: `--set KEY=VALUE`.
 _SET = re.compile(r"--set ([\w.-]+)=([^`\s]*)")
@@ -270,8 +270,7 @@ def _unknown_figures(campaign: Campaign, ready: list[ReadyTrial]) -> list[Proble
             continue
         plans = [each.plan for each in ready]
         names = {part.name for plan in plans for part in (plan.stages if figure.section == "stages" else plan.streams)}
-        written = campaign.root.children["metrics"].children[name]
-        path: KeyPath = ("metrics", name, "of") if isinstance(written.value, dict) else ("metrics", name)
+        path = metric_path(campaign.root, name)
         one = figure.section.removesuffix("s")
         if figure.name not in names:
             hint = did_you_mean(figure.name, names) or f"{figure.section}: {listing(names)}"

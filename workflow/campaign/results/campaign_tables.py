@@ -96,7 +96,8 @@ def plan_table(planned: PlannedCampaign) -> Table:
     """The trials: what varies, what each needs, and whether it can run."""
     trials: list[ReadyTrial | RefusedTrial] = [*planned.ready, *planned.refused]
     keys = varied(each.trial.parameters for each in trials)
-    each_one = planned.spec.repetitions + planned.spec.warmup
+    most = "≤ " if planned.spec.search is not None else ""
+    each_one = f"{most}{planned.spec.repetitions + planned.spec.warmup}"
     columns: list[Column[ReadyTrial | RefusedTrial]] = [
         text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING, gives_way=1),
         *parameter_columns(keys, lambda each: each.trial.parameters),
@@ -105,7 +106,7 @@ def plan_table(planned: PlannedCampaign) -> Table:
             "stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING, gives_way=2
         ),
         number_column("nodes", lambda each: str(each.nodes) if isinstance(each, ReadyTrial) else NOTHING, gives_way=3),
-        number_column("runs", lambda each: str(each_one) if isinstance(each, ReadyTrial) else "0", gives_way=4),
+        number_column("runs", lambda each: each_one if isinstance(each, ReadyTrial) else "0", gives_way=4),
         state_column("state", _plan_state),
     ]
     return make_table(columns, trials)

@@ -17,10 +17,25 @@ from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.content_key import same_runs
-from workflow.campaign.results.results_model import ComparisonResult, MetricFacts, TrialResult
+from workflow.campaign.results.results_model import (
+    DECIDED,
+    ComparisonResult,
+    MetricFacts,
+    SearchDecision,
+    SearchResult,
+    TrialResult,
+)
 from workflow.campaign.results.samples import of_attempts, trial_result
+from workflow.campaign.search import (
+    Survivors,
+    measured_values,
+    search_groups,
+    search_metric,
+    search_state,
+    values_besides,
+)
 from workflow.campaign.statistics import Test, choose_test
-from workflow.campaign.verdicts import PairVerdict, TwoSamples, decide_together
+from workflow.campaign.verdicts import MedianRatio, PairVerdict, TwoSamples, decide_together
 from workflow.engines import traits_of
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
@@ -109,31 +124,85 @@ def compare_trials(
     spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
 ) -> list[ComparisonResult]:
     """Every comparison that was asked for; the p-values of all of them are corrected together."""
-    asked = list(_comparisons(spec, trials, facts, history))
+    asked: list[_Comparison] = []
+    for request in spec.comparisons:
+        metrics = [each for each in facts if request.metrics is None or each.name in request.metrics]
+        asked += _compared(spec, make_pairs(spec, request, trials), metrics, history)
     test = choose_test(spec.repetitions, count_comparisons(spec, trials))
     verdicts = decide_together([each.samples(test) for each in asked])
     return [each.result(verdict) for each, verdict in zip(asked, verdicts, strict=True)]
 
 
-def _comparisons(
-    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
+def _compared(
+    spec: CampaignSpec, pairs: Sequence[Pair], facts: Sequence[MetricFacts], history: History
 ) -> Iterator[_Comparison]:
     """Of a trial that was measured more than once, each uses what was measured beside the other trial."""
     same_as = same_runs(history.contents)
-    for request in spec.comparisons:
-        pairs = make_pairs(spec, request, trials)
-        beside = [compared_measurements(pair.trial.key, pair.reference.key, spec, history) for pair in pairs]
-        sides = [
-            (of_attempts(pair.trial, its.mine, spec, history), of_attempts(pair.reference, its.other, spec, history))
-            for pair, its in zip(pairs, beside, strict=True)
-        ]
-        for metric in facts:
-            if request.metrics is not None and metric.name not in request.metrics:
-                continue
-            for pair, its, (one, other) in zip(pairs, beside, sides, strict=True):
-                mine, theirs = trial_result(pair.trial, metric, one), trial_result(pair.reference, metric, other)
-                is_same = _run_the_same(pair.trial.key, pair.reference.key, same_as, history)
-                yield _Comparison(metric, pair, mine, theirs, its.is_interleaved, is_same)
+    beside = [compared_measurements(pair.trial.key, pair.reference.key, spec, history) for pair in pairs]
+    sides = [
+        (of_attempts(pair.trial, its.mine, spec, history), of_attempts(pair.reference, its.other, spec, history))
+        for pair, its in zip(pairs, beside, strict=True)
+    ]
+    for metric in facts:
+        for pair, its, (one, other) in zip(pairs, beside, sides, strict=True):
+            mine, theirs = trial_result(pair.trial, metric, one), trial_result(pair.reference, metric, other)
+            is_same = _run_the_same(pair.trial.key, pair.reference.key, same_as, history)
+            yield _Comparison(metric, pair, mine, theirs, its.is_interleaved, is_same)
+
+
+def search_results(
+    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
+) -> list[SearchResult]:
+    """What each search has found: its last two trials are compared like any two, all searches together."""
+    if spec.search is None:
+        return []
+    metric = next(each for each in facts if each.name == search_metric(spec))
+    by_key = {each.key: each for each in trials}
+    groups = search_groups(spec, trials)
+    states = [search_state(spec, measured_values(spec, group, history)) for group in groups]
+    pairs = [
+        Pair("", None, None, {}, *(by_key[key] for key in state.left))
+        for state in states
+        if state.finished and len(state.left) == 2
+    ]
+    compared = list(_compared(spec, pairs, [metric], history))
+    verdicts = decide_together([each.samples("pairs") for each in compared])
+    results = {each.pair.trial.key: each.result(verdict) for each, verdict in zip(compared, verdicts, strict=True)}
+    return [
+        _search_result(spec, group, state, results.get(state.left[0]) if state.left else None)
+        for group, state in zip(groups, states, strict=True)
+    ]
+
+
+def _search_result(
+    spec: CampaignSpec, group: Sequence[ScheduledTrial], state: Survivors, compared: ComparisonResult | None
+) -> SearchResult:
+    assert spec.search is not None
+    over, parameters = spec.search.over, {each.key: each.parameters for each in group}
+    left, reason, ratio = list(state.left), "", MedianRatio(None, None, None)
+    decision: SearchDecision = "undecided"
+    if not state.finished:
+        decision = "unfinished"
+    elif len(left) < 2:
+        decision, reason = "found" if left else "none", "all others failed, or have no such figure"
+    elif compared is not None:
+        ratio = MedianRatio(compared.ratio, compared.low, compared.high)
+        reason = "same" if compared.decision == "same" else compared.reason
+        if compared.decision == "slower":
+            left.reverse()
+            ratio = ratio.inverse()
+        if compared.decision in DECIDED:
+            decision = "found"
+    return SearchResult(
+        metric=search_metric(spec),
+        at=values_besides(set(over), group[0]),
+        trials=len(group),
+        repetitions=sum(state.repetitions.values()),
+        left=[{key: parameters[each][key] for key in over} for each in left],
+        decision=decision,
+        reason=reason,
+        **ratio._asdict(),
+    )
 
 
 def _run_the_same(one: str, other: str, same_as: Mapping[str, str], history: History) -> bool:

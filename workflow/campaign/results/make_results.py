@@ -10,7 +10,7 @@ from typing import get_args
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, Scaling
 from workflow.campaign.ledger import Attempt, History
-from workflow.campaign.results.comparisons import compare_trials, interleaving_notes
+from workflow.campaign.results.comparisons import compare_trials, interleaving_notes, search_results
 from workflow.campaign.results.results_model import (
     CampaignResults,
     CampaignStatus,
@@ -23,6 +23,7 @@ from workflow.campaign.results.results_model import (
     machine_is_busy,
 )
 from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured, trial_result
+from workflow.campaign.search import asked_counts
 from workflow.campaign.statistics import FEWEST
 from workflow.formatting import plural
 from workflow.plan.plan_model import ExpectationPlan
@@ -43,6 +44,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
     loads = [each.attempt.load for each in repetitions if each.attempt.load is not None]
     load = median(loads) if loads else None
     comparisons = compare_trials(spec, shown, facts, history)
+    searches = search_results(spec, shown, facts, history)
     ends = [each.attempt.started + each.attempt.wall_s for each in repetitions]
     return CampaignResults(
         campaign=spec.campaign,
@@ -64,6 +66,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         labels=spec.labels,
         options=schedule.options.arguments,
         comparisons=comparisons,
+        searches=searches,
         notes=[
             *_busy_notes(load, schedule.cores),
             *condition_notes(repetitions),
@@ -90,7 +93,8 @@ def _scaling_per_rank(spec: CampaignSpec, schedule: Schedule) -> Scaling | None:
 
 def make_status(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignStatus:
     """How far a campaign is; without statistics."""
-    counts = [_count(trial, spec, history) for trial in schedule.trials]
+    asked = asked_counts(spec, schedule.trials, history)
+    counts = [_count(trial, asked[trial.key], spec, history) for trial in schedule.trials]
     return CampaignStatus(
         campaign=spec.campaign,
         site=schedule.site,
@@ -142,7 +146,7 @@ def _without_no_copies(times: Sequence[OperationTimes]) -> list[OperationTimes]:
     return [each for each in times if copies or each.operation != "device"]
 
 
-def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:
+def _count(trial: ScheduledTrial, wanted: int, spec: CampaignSpec, history: History) -> TrialCount:
     succeeded, failed, reason = list[Attempt](), 0, ""
     for repetition in all_repetitions(trial.key, spec):
         attempt = history.ended.get(repetition)
@@ -158,7 +162,7 @@ def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> Trial
         is_baseline=trial.is_baseline,
         succeeded=len(succeeded),
         failed=failed,
-        wanted=spec.repetitions,
+        wanted=wanted,
         violated=violated,
         violations=violations,
         reason=reason,

@@ -16,6 +16,7 @@ from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_VIOLATED
 from workflow.report_figures import Better
 
 Operation = Literal["compute", "device", "io", "wait"]
+SearchDecision = Literal["found", "undecided", "unfinished", "none"]
 CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
 # Load average per core above which the report says so.
 BUSY = 2.0
@@ -106,6 +107,25 @@ class ComparisonResult(ResultsPart):
         description="whether the repetitions of both trials were interleaved, so that a drift of the machine affected "
         "both alike; false: no verdict; null: not known",
     )
+
+
+class SearchResult(ResultsPart):
+    """What a search has found among trials that differ in the keys that are searched only."""
+
+    metric: str
+    at: dict[str, object] = Field(description="the values of the other keys, which all have")
+    trials: int
+    repetitions: int = Field(description="of all of them together, those that are to run now included")
+    left: list[dict[str, object]] = Field(
+        description="the values of the trials that can be the best one, the best first as far as is known"
+    )
+    decision: SearchDecision = Field(
+        description="found: the first of `left` is the best; none: all failed, or have no such figure"
+    )
+    reason: str = Field("", description="why it is undecided, or was found without a comparison")
+    ratio: float | None = Field(None, description="of the last two: the median of the ratios within the blocks")
+    low: float | None = Field(None, description="bounds of its 95 % interval")
+    high: float | None = None
 
 
 def certain(compared: Iterable[ComparisonResult]) -> list[ComparisonResult]:
@@ -256,6 +276,7 @@ class CampaignResults(ResultsPart):
     labels: dict[str, str] = Field({}, description="key that varies → what pictures and tables call it")
     options: list[str] = Field([], description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
+    searches: list[SearchResult] = Field([], description="one for each combination of the keys that are not searched")
     notes: list[str] = Field(description="what to consider when reading these numbers")
 
 
@@ -282,6 +303,10 @@ def with_labels(results: CampaignResults) -> CampaignResults:
             "comparisons": [
                 each.model_copy(update={"vary": names.get(each.vary, each.vary), "at": named(each.at)})
                 for each in results.comparisons
+            ],
+            "searches": [
+                each.model_copy(update={"at": named(each.at), "left": [named(its) for its in each.left]})
+                for each in results.searches
             ],
         }
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.campaign.file.trials import short_names, value_in_words
+from workflow.campaign.file.trials import short_names, trial_text, value_in_words
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import (
     CampaignResults,
     ComparisonResult,
     MetricFacts,
+    SearchResult,
     TrialCount,
     certain,
     machine_is_busy,
@@ -21,7 +22,7 @@ from workflow.formatting import plain_figure, plural
 def results_summary(results: CampaignResults) -> str:
     """`32 of 32 repetitions succeeded; 2 comparisons decided; median load 0.4 on 2 cores; sst is the fastest: …`."""
     parts = [_count_text(results.trials), _decided_text(results.comparisons), _load_text(results)]
-    parts.append(_best_text(results))
+    parts += [_best_text(results), *(_search_text(each, results) for each in results.searches)]
     return "; ".join(part for part in parts if part) + "."
 
 
@@ -51,6 +52,30 @@ def _load_text(results: CampaignResults) -> str:
         return ""
     load = f"median load {results.load:.1f} on {plural(results.cores, 'core')}"
     return f"the machine was busy: {load}" if busy else load
+
+
+def _search_text(search: SearchResult, results: CampaignResults) -> str:
+    """`the best of 8 trials: ranks=2 via=sst, 0.71 of the stages.s.step_s of ranks=2 via=bp5 [0.69, 0.74]`."""
+    names = short_names([*search.at, *(key for its in search.left[:1] for key in its)])
+    left = [trial_text(its, names) for its in search.left]
+    among = plural(search.trials, "trial") + (f" with {trial_text(search.at, names)}" if search.at else "")
+    if search.decision == "none":
+        return f"none of {among} has a result"
+    if search.decision == "unfinished":
+        return f"the search among {among} is not finished: {len(left)} of them are left"
+    metric = next(each for each in results.metrics if each.name == search.metric)
+    ratio, reason = "", search.reason
+    if search.ratio is not None:
+        word = "of" if search.ratio < 1 else "times"
+        ratio = f"{plain_figure(search.ratio)} {word} the {metric.of} of {left[1]}"
+        if search.low is not None and search.high is not None:
+            ratio += f" [{plain_figure(search.low)}, {plain_figure(search.high)}]"
+    if search.decision == "found":
+        return f"the best of {among}: {left[0]}, {ratio or reason}"
+    if reason == "same":
+        reason = f"the same within {metric.threshold * 100:g} %"
+    more = "; ".join(filter(None, (ratio and f"the first has {ratio}", reason)))
+    return f"undecided which of {among} is the best: {' or '.join(left)}" + (f" ({more})" if more else "")
 
 
 class _Best(NamedTuple):

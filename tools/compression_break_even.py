@@ -37,15 +37,6 @@ class Reduction:
     """T_C: uncompressed bytes per second."""
 
 
-def effective_throughput(nodes: int, size: float, with_io_s: float, without_io_s: float) -> float:
-    """T_eff, equation 1: bytes per second of all nodes, as the application perceives them.
-
-    `size` is S: what each node writes in that time. Infinite where output costs nothing measurable.
-    """
-    io_s = with_io_s - without_io_s
-    return nodes * size / io_s if io_s > 0 else math.inf
-
-
 def output_s(size: float, path: OutputPath) -> float:
     """t_I/O^simple, equation 2, and the copy into the buffer of the I/O library: the denominator of equation 5."""
     return reduced_output_s(size, path, Reduction(1.0, path.memcpy))
@@ -53,13 +44,7 @@ def output_s(size: float, path: OutputPath) -> float:
 
 def reduced_output_s(size: float, path: OutputPath, reduction: Reduction) -> float:
     """t_I/O^reduce, equation 3: seconds to write `size` bytes through a reduction, nothing overlapping."""
-    reduce_s, write_s = reduction_terms(size, path, reduction)
-    return size * path.preparation + reduce_s + write_s
-
-
-def reduction_terms(size: float, path: OutputPath, reduction: Reduction) -> tuple[float, float]:
-    """(S ÷ T_C, f_C × S ÷ T_FS): the two terms of equation 3 that a reduction changes, in seconds."""
-    return size / reduction.throughput, reduction.ratio * size / path.file_system
+    return size * path.preparation + size / reduction.throughput + reduction.ratio * size / path.file_system
 
 
 def relative_overhead(path: OutputPath, reduction: Reduction) -> float:
@@ -76,22 +61,6 @@ def break_even_threshold(path: OutputPath, reduction: Reduction) -> float:
     if relative >= 1:
         return math.inf if reduction.ratio < 1 else 0.0
     return relative * (1 - reduction.ratio) / (1 - relative) * path.memcpy
-
-
-def pays(path: OutputPath, reduction: Reduction) -> bool:
-    """Whether the reduction makes output faster, equation 4: the same as Γ < 1."""
-    return break_even_threshold(path, reduction) > path.file_system
-
-
-def break_even_throughput(path: OutputPath, ratio: float) -> float:
-    """The T_C at which Γ is 1 for a given f_C: equation 4 solved for T_C; equation 6 with a ratio of 0.
-
-    Infinite where no reduction of that ratio pays.
-    """
-    if ratio >= 1:
-        return math.inf
-    needed = path.file_system / path.memcpy / (1 - ratio)
-    return path.memcpy * needed / (1 + needed)
 
 
 def break_even_ratio(path: OutputPath, throughput: float) -> float:
