@@ -35,7 +35,8 @@ def sessions() -> Iterator[Session]:
         for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
             if language == "yaml" and (named := NAMED.match(text)):
                 files[named[1]] = text
-            if language == "console" and MESSAGE.search(text):
+            # Campaigns, with the files that their page writes: test_docs_campaigns.
+            if language == "console" and MESSAGE.search(text) and not text.startswith("$ wf campaign "):
                 yield Session(str(page.relative_to(ROOT)), text, dict(files))
 
 

@@ -33,11 +33,11 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("plna", "no command `plna`; did you mean `plan`?", "`wf --help`"),
         ("PLAN p.yaml", "no command `PLAN`; did you mean `plan`?", "`wf --help`"),
         ("qqqqq", "no command `qqqqq`", "`wf --help`"),
-        ("balance p.yaml", "no command `balance`; write `search:` in a campaign file", "`wf --help`"),
+        ("balance p.yaml", "no command `balance`", "write `search:` in a campaign file"),
         ("--vesion", "no option `--vesion`; did you mean `--version`?", "`wf --help`"),
         ("--json check p.yaml", "no option `--json`", "options come after the command: `wf check --json`"),
         ("campaign plna", "wf campaign: no command `plna`; did you mean `plan`?", "`wf campaign --help`"),
-        ("plan --portable p.yaml", "no option `--portable`", "compare two plans of one machine"),
+        ("plan --portable p.yaml", "wf plan: no option `--portable`", "compare two plans of one machine"),
         ("campaign plan --jnit x", "wf campaign plan: no option `--jnit`", "`wf campaign plan --help`"),
         ("campaign plan", "wf campaign plan: CAMPAIGN is missing", "usage: wf campaign plan [OPTIONS] CAMPAIGN"),
         (

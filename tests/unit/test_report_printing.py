@@ -64,7 +64,7 @@ def test_parameters_are_listed_in_the_plan_and_the_report(tmp_path: Path) -> Non
     line = "  params: n = 64, tolerance = 0.001 m\n"
     assert line in printed(lambda console: printing.show_plan(plan, console), 160)
     whole = printed(lambda console: printing.show_plan(plan, console, whole=True), 160)
-    assert "\natoms: SST listens on all network interfaces of its node" in whole
+    assert "\natoms, pattern: SST listens on all network interfaces of its node; streams in shared memory" in whole
     assert line not in whole and re.search(r"^tolerance +0\.001 m +largest error$", whole, re.MULTILINE)
     report = compute_report(write_sample(tmp_path)).model_copy(update={"params": params})
     assert line in printed(lambda console: printing.show_report(report, console), 160)
