@@ -36,15 +36,17 @@ def own_signals() -> None:
 
 @contextlib.contextmanager
 def interrupts_noted() -> Iterator[None]:
-    """Remember inside that SIGINT has come. It is raised as before; where it is ignored, it stays so."""
+    """Remember inside that SIGINT has come. It is raised as before; where it means something else, it stays so."""
     global _came
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _note)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         _came = False
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from workflow.formats import node_folder
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.node_folder import folders_here, make_here
 from workflow.run.control.lease import Heartbeat, Lease
-from workflow.run.records.run_directory import PLAN_FILE
+from workflow.run.records.run_directory import ATTACHED, PLAN_FILE
 
 ROOT = Path(__file__).parents[2]
 METRICS = simulate(1, 0.01, 0.01, 0.01)
@@ -192,6 +193,32 @@ def test_a_run_in_which_somebody_works_since_it_was_listed_stays() -> None:
     assert failed["other"] == "it has changed since it was listed"
     assert failed["alive"] == "its supervisor may still write the report"
     assert names() == {"alive", "inside", "other"}
+
+
+def test_a_run_in_which_somebody_works_since_its_size_was_summed_up_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run("r", 1)
+    listed = find_runs([run])
+
+    def walk(folder: Path, **_: object) -> Iterator[object]:
+        yield from whole(folder)
+        (run / LEASE_FILE).write_text(json.dumps(asdict(Lease("n1", 1, 0))))
+
+    whole = os.walk
+    monkeypatch.setattr(os, "walk", walk)
+    assert remove(listed, []) == {run: "its supervisor may still write the report"}
+    assert names() == {"r"}
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_run_stays_with_one_that_is_attached_and_has_no_verdict(has_begun: bool) -> None:
+    run = make_run("r", 1)
+    attached = make_run("joined", 2, folder=run / ATTACHED)
+    write_lines(attached / "events.jsonl", make_events(METRICS)[:-1])
+    if not has_begun:
+        (attached / "events.jsonl").unlink()
+    (found,) = find_runs([run])
+    assert found.stays.startswith("joined, which is attached to it, is ")
+    assert found.stays.endswith("wf detach r joined")
 
 
 def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

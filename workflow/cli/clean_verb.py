@@ -86,16 +86,18 @@ def clean(
             raise RunError(f"{run.directory.name} stays: {run.stays}", "nothing was removed")
     newest = keep if keep is not None else 0 if names else KEPT
     found = [_with_choice(run, place < newest, older_than) for place, run in enumerate(found)]
-    rests = [] if names else sorted(Path(RUNS).glob(f"{REMOVED}*"))
+    rests = [] if names else sorted(Path(RUNS).glob(f"{REMOVED}{'[0-9a-f]' * 8}-*"))
     text = _text(found, rests)
     if not as_json:
         _show(found, text)
     agreed = bool(text) and not dry_run and (yes or _is_agreed(text))
     failed = remove([run for run in found if not run.stays], rests) if agreed else {}
+    # The document is of runs only.
+    told = {path: reason for path, reason in failed.items() if not as_json or path in rests}
+    show_errors([to_message("error", f"{path.name}: {reason}") for path, reason in told.items()])
     if as_json:
         click.echo(_document(found, failed, dry_run).to_json(), nl=False)
     elif text:
-        show_errors([to_message("error", f"{path.name}: {reason}") for path, reason in failed.items()])
         click.echo("removed, but for what is named above" if failed else "removed" if agreed else "nothing was removed")
     sys.exit(EXIT_RUN_FAILED if failed else EXIT_OK)
 
@@ -165,8 +167,9 @@ def _in_use(run_dir: Path, line: RunLine) -> str:
         return f"{path.name} {'goes on with' if record.number > 1 else 're-uses'} it, and has links to its data"
     if Path.cwd().is_relative_to(run_dir.resolve()):
         return "the working directory is in it; `cd` to another one first"
-    if joined := [each.name for each in list_runs(attached_runs(run_dir)) if each.state == "running"]:
-        return f"{joined[0]} is attached to it: wf detach {run_dir.name} {joined[0]}"
+    for each in list_runs(attached_runs(run_dir)):
+        if each.state not in ENDED:
+            return f"{each.name}, which is attached to it, is {each.state}: wf detach {run_dir.name} {each.name}"
     return ""
 
 
@@ -255,8 +258,11 @@ def _remove_run(run: FoundRun) -> str:
     from workflow.formats.node_folder import folders_here
 
     (now,) = find_runs([run.directory])
-    if now.stays or now.line != run.line:
+    if now.line != run.line:
         return now.stays or "it has changed since it was listed"
+    # Somebody may have begun to work on it while its size was summed up.
+    if reason := now.stays or _in_use(run.directory, now.line):
+        return reason
     on_node = folders_here(run.directory)  # of a run that was killed together with its guard
     name = os.fsencode(run.directory.name)[:200].decode(errors="ignore")  # file systems allow 255 bytes
     away = run.directory.with_name(f"{REMOVED}{secrets.token_hex(4)}-{name}")
