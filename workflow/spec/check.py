@@ -32,7 +32,7 @@ from workflow.spec.references import (
     text_at,
 )
 from workflow.spec.shipped import find_config, is_path, known_configs
-from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.suggest import REMOVED, did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import keys_of, problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_text
@@ -283,10 +283,6 @@ def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> li
     return list(added)
 
 
-# What `via` cannot name any more → what to use instead.
-_REMOVED_ENGINES = {"ssc": "use `via: shm` on a node and `via: sst` between nodes; ADIOS2's developers call SSC legacy"}
-
-
 def _check_engine(root: Node, stream: str, node: Node, library: Library | None, checked: Checked) -> None:
     given = node.child("via")
     via = StreamSpec.model_fields["via"].default if given is None else given.value
@@ -297,7 +293,7 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
         return
     known = known_engines()
     if via not in known and via.lower() not in known:
-        hint = _REMOVED_ENGINES.get(via.lower()) or did_you_mean(via, known)
+        hint = REMOVED.get(f"via: {via.lower()}") or did_you_mean(via, known)
         hint = hint or f"engines: {listing(known)}; without `via` it is {DEFAULT_VIA}"
         checked.problems.append(
             problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)

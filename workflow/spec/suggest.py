@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _USE_IGNORE = "use `ignore`, and a few members more in place of those that fail"
 _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
 REMOVED = {
+    "via: ssc": "use `via: shm` on a node and `via: sst` between nodes",
     "redraw": _USE_IGNORE,
     "redraws": _USE_IGNORE,
     "wf balance": "write `search:` in a campaign file",
