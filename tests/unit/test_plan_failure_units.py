@@ -192,6 +192,26 @@ def test_what_saves_nothing_begins_at_the_first_step_in_the_next_part(look: str,
     assert ("saves its state only with `checkpoint` or `on_failure: restart`" in why) == (look == "")
 
 
+@pytest.mark.parametrize(
+    ("sim", "look", "via", "noted"),
+    [
+        (", checkpoint: {}", "", "sst", True),
+        (", checkpoint: {}", ", checkpoint: {}", "sst", False),
+        (", checkpoint: {}", "", "bp5", False),
+        (", checkpoint: {}", "", "sst, spool: auto", False),
+        ("", "", "sst", False),
+    ],
+)
+def test_one_that_begins_anew_makes_what_others_save_useless(
+    sim: str, look: str, via: str, noted: bool, plan_of: Planner
+) -> None:
+    text = SAVING.format(plot=ROOT / "components/plot", look=look).replace("sst, spool: auto", via)
+    plan = plan_of(text.replace("component: walker", f"component: {ROOT / 'components/gray_scott'}{sim}"))
+    said = [each for each in plan.advice if each.startswith("stages.look: look runs component `plot`")]
+    assert len(said) == noted
+    assert all("begins with the first step, of sim too, whatever sim has saved" in each for each in said)
+
+
 def test_a_file_needs_no_spool(plan_of: Planner) -> None:
     plan = plan_of(PIPELINE.format(first="via: bp5, spool: auto", second="via: sst", keep="stop"))
     assert plan.stream("positions").spool == ""

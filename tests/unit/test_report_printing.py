@@ -222,6 +222,22 @@ def test_what_failed_by_itself_is_corrected_first(
     assert end_of(run_dir, capsys)[-1] == f"  next: {advice.format(run_dir)}"
 
 
+def test_after_ctrl_c_it_is_said_when_nothing_can_be_used_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    events = make_events(metrics, "interrupted", "", "interrupted by SIGINT")
+    run_dir = write_run(tmp_path / "cut", make_plan(), events, metrics)
+    report = compute_report(run_dir)
+    for resumable, end in (
+        (True, f"  next: `wf resume {run_dir}` goes on (with `--dry-run`: from which steps)"),
+        (False, "  nothing of it can be used again: `wf run` starts a new run"),
+    ):
+        run = report.run.model_copy(update={"resumable": resumable})
+        printing.show_end(report.model_copy(update={"run": run}), run_dir)
+        assert capsys.readouterr().err.splitlines()[-1] == end
+
+
 def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = failed_run(tmp_path)
     (run_dir / "pictures/deep").mkdir(parents=True)

@@ -100,10 +100,10 @@ def test_a_stage_that_does_not_react_to_the_stop_is_named_with_what_comes_next()
         state, _ = step(state, Tick(START + t))
         if t == 4.6:
             state, _ = step(state, StageExited(START + t, "md", None, 2))
-        said += [line.strip() for line in pace.lines(state) if "react" in line]
-    assert said == ["4.0 s  md and saxs do not react: SIGTERM in 4 s", "9.1 s  saxs does not react: killed in 54 s"]
+        said += [line.strip() for line in pace.lines(state) if "still run" in line]
+    assert said == ["4.0 s  md and saxs still run: SIGTERM in 4 s", "9.1 s  saxs still runs: killed in 54 s"]
     ended = [StageExited(START + 10, "saxs", None, 15), RunFinished(START + 10, "interrupted", 130, "", "")]
-    assert not any("react" in line for line in pace.lines(fold(state, ended)))
+    assert not any("still run" in line for line in pace.lines(fold(state, ended)))
 
 
 def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:

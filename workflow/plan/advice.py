@@ -46,8 +46,25 @@ def advise(
         _on_stream(stream, by_name, notes)
         _on_programs(joined[stream.name], stream, declared, mentioned, notes)
     _on_diamonds(streams, declared, notes)
+    _on_checkpoints(by_name, streams, notes)
     if parts > 1:
         _on_parts(stages, declared, notes)
+
+
+def _on_checkpoints(stages: Mapping[str, StagePlan], streams: Sequence[StreamPlan], notes: Notes) -> None:
+    """What a stage saves helps no run that goes on while one that needs its steps from memory begins anew."""
+    for stage in stages.values():
+        above, new = set[str](), {stage.name} if stage.from_start else set[str]()
+        while new:
+            above |= new
+            passed = [each for each in streams if not each.is_kept and not each.has_whole_spool]
+            new = {each.writer for each in passed if above & {*each.readers}} - above
+        if saving := [name for name in above - {stage.name} if stages[name].checkpoint is not None]:
+            names = " and ".join(sorted(saving))
+            notes.advise(
+                f"stages.{stage.name}: {stage.name} {stage.from_start}; so `wf resume` begins with the first step, of "
+                f"{names} too, whatever {names} has saved; a file between them (`via: bp5`) would keep the steps"
+            )
 
 
 def _on_parts(stages: Sequence[StagePlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:

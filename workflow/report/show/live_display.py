@@ -241,13 +241,13 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
 
 
 def unended_text(state: RunState) -> str:
-    """`mean does not react: killed in 5 s`: while a run stops, of stages that go on. Empty: there are none."""
+    """`mean still runs: killed in 5 s`: while a run stops, of stages that go on. Empty: there are none."""
     if (found := unended(state)) is None:
         return ""
     names, rung = found
     what = "killed" if rung.number == signal.SIGKILL else signal.Signals(rung.number).name
-    verb = "does" if len(names) == 1 else "do"
-    return f"{' and '.join(names)} {verb} not react: {what} in {max(0.0, rung.at - state.t):.0f} s"
+    verb = "runs" if len(names) == 1 else "run"
+    return f"{' and '.join(names)} still {verb}: {what} in {max(0.0, rung.at - state.t):.0f} s"
 
 
 class Pace:

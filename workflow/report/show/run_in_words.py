@@ -342,6 +342,8 @@ def next_line(run: RunPart, name: str) -> str:
     """What to type after a run that has failed, or has been interrupted; empty after others."""
     if run.resumable:
         return f"next: {resume_text(run, name)}"
+    if run.state == "interrupted" and not run.next_part:
+        return "nothing of it can be used again: `wf run` starts a new run"
     return f"next: {logs_text(run, name)}" if run.state == "failed" and run.cause not in FROM_OUTSIDE else ""
 
 
