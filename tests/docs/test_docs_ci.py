@@ -55,8 +55,9 @@ def test_the_job_fails_for_a_mistake(host: str, folder: Path) -> None:
 
 
 def test_the_effect_of_a_change_is_the_difference_of_two_plans(folder: Path) -> None:
-    before, _, after = re.findall(r"^\$ (.*pipeline\.yaml.*json.*|vi .*)$", PAGE.read_text(), re.MULTILINE)
-    before, after = (command.replace("/tmp/before.json", "before.json") for command in (before, after))
+    shown = re.findall(r"^\$ (.*/tmp/.*\.json)$", PAGE.read_text(), re.MULTILINE)
+    before, plan, difference = (command.replace("/tmp/", "") for command in shown)
+    after = f"{plan}; {difference}"
     assert run(folder, before).returncode == 0
     pipeline = folder / "pipeline.yaml"
     text = pipeline.read_text()

@@ -158,6 +158,8 @@ def _in_use(run_dir: Path, line: RunLine) -> str:
         return "it is a link to a run elsewhere"
     if (run_dir.resolve().parent.parent / LEDGER_FILE).exists():
         return "it is a repetition of a campaign"
+    if line.state == "submitted":
+        return f"its job has not started; `wf cancel {run_dir.name}` cancels it"
     if line.state not in ENDED:
         return f"it is {line.state}; `wf cancel {run_dir.name}` ends what is left of it, and gives it a verdict"
     if may_be_written(run_dir):

@@ -20,8 +20,10 @@ def from_fields(kind: type[T], record: Mapping[str, Any]) -> T:
     """The dataclass with the fields that it has of this record; others are ignored.
 
     Raises:
-        TypeError: a field is missing, or of another type.
+        TypeError: a field is missing, or of another type; or it is no record at all.
     """
+    if not isinstance(record, Mapping):
+        raise TypeError(f"no record: {str(record)[:40]}")
     checks = _checks(kind)  # type: ignore[arg-type]  # mypy takes no class for hashable
     fields = {name: value for name, value in record.items() if name in checks}
     for name, value in fields.items():
