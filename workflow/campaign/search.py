@@ -33,7 +33,13 @@ class Survivors(NamedTuple):
 
 
 def survivors(
-    trials: Sequence[str], results: Results, *, better: Better = "less", most: int, repetitions: int
+    trials: Sequence[str],
+    results: Results,
+    *,
+    better: Better = "less",
+    most: int,
+    repetitions: int,
+    to_the_end: bool = False,
 ) -> Survivors:
     """Which trials go on.
 
@@ -44,24 +50,20 @@ def survivors(
         results: what has been measured; values after the repetitions that are asked for count when these are.
         most: largest number of repetitions of all together.
         repetitions: largest number of repetitions of one trial.
+        to_the_end: as if in each block that has not ended all trials were equal.
     """
-    left, asked = tuple(trials), dict.fromkeys(trials, 1)
-    while len(left) > 2:
-        block = asked[left[0]]
-        if not _have_ended(left, results, block):
-            return Survivors(left, asked, False)
-        whole = [each for each in left if None not in results[each][:block]]
-        left = _ordered(whole, results, block, better)[: (len(left) + 1) // 2]
-        if len(left) > 2:
-            if block == repetitions or sum(asked.values()) + len(left) > most:
-                return Survivors(left, asked, True)
-            asked.update(dict.fromkeys(left, block + 1))
-    if len(left) < 2:
-        return Survivors(left, asked, True)
-    block = asked[left[0]]
-    last = max(block, min(repetitions, block + (most - sum(asked.values())) // 2))
-    asked.update(dict.fromkeys(left, last))
-    return Survivors(_ordered(left, results, last, better), asked, _have_ended(left, results, last))
+    left, asked, block = tuple(trials), dict.fromkeys(trials, 1), 1
+    while (ended := _have_ended(left, results, block)) or to_the_end:
+        its = {each for each in left if None not in results.get(each, ())[:block]}
+        whole = tuple(each for each in trials if each in its)
+        left = (_ordered(whole, results, block, better) if ended else whole)[: max(2, (len(left) + 1) // 2)]
+        free = most - sum(asked.values())
+        more = min(repetitions - block, free // 2 if len(left) == 2 else min(1, free // max(1, len(left))))
+        if len(left) < 2 or more < 1:
+            return Survivors(left, asked, True)
+        block += more
+        asked.update(dict.fromkeys(left, block))
+    return Survivors(left, asked, False)
 
 
 def _have_ended(trials: Sequence[str], results: Results, block: int) -> bool:
@@ -105,13 +107,19 @@ def values_besides(keys: set[str], trial: ScheduledTrial) -> dict[str, object]:
     return {key: value for key, value in trial.parameters.items() if key not in keys}
 
 
-def search_state(spec: CampaignSpec, results: Results) -> Survivors:
+def search_state(spec: CampaignSpec, results: Results, *, to_the_end: bool = False) -> Survivors:
     """How far the search among the trials of these results is."""
     assert spec.search is not None
     figure, metric = to_figure_name(spec.search.best), search_metric(spec)
     assert figure is not None, "checked when the file was read"
-    better = spec.metrics[metric].better or figure.figure.better
-    return survivors(list(results), results, better=better, most=spec.search.trials, repetitions=spec.repetitions)
+    return survivors(
+        list(results),
+        results,
+        better=spec.metrics[metric].better or figure.figure.better,
+        most=spec.search.trials,
+        repetitions=spec.repetitions,
+        to_the_end=to_the_end,
+    )
 
 
 def search_metric(spec: CampaignSpec) -> str:
@@ -143,13 +151,11 @@ def asked_counts(
 ) -> dict[str, int]:
     """Trial → how many measured repetitions of it are asked for.
 
-    `to_the_end`: as many as will have been when a search ends. Which trials these are is not known before: it is
-    imagined that what has no value yet is equal.
+    `to_the_end`: as many as will have been when a search ends, at most. Which trials these are is not known before:
+    as if those that need the most nodes went on.
     """
     asked = {each.key: spec.repetitions for each in trials}
-    for group in search_groups(spec, trials):
-        results = measured_values(spec, group, history)
-        if to_the_end:
-            results = {key: [*its, *[0.0] * (spec.repetitions - len(its))] for key, its in results.items()}
-        asked.update(search_state(spec, results).repetitions)
+    for group in search_groups(spec, sorted(trials, key=lambda each: -each.nodes) if to_the_end else trials):
+        state = search_state(spec, measured_values(spec, group, history), to_the_end=to_the_end)
+        asked.update(state.repetitions)
     return asked

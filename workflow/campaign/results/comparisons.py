@@ -27,6 +27,7 @@ from workflow.campaign.results.results_model import (
 )
 from workflow.campaign.results.samples import of_attempts, trial_result
 from workflow.campaign.search import (
+    Results,
     Survivors,
     measured_values,
     search_groups,
@@ -159,23 +160,29 @@ def search_results(
     metric = next(each for each in facts if each.name == search_metric(spec))
     by_key = {each.key: each for each in trials}
     groups = search_groups(spec, trials)
-    states = [search_state(spec, measured_values(spec, group, history)) for group in groups]
+    values = [measured_values(spec, group, history) for group in groups]
+    states = [search_state(spec, its) for its in values]
     pairs = [
         Pair("", None, None, {}, *(by_key[key] for key in state.left))
         for state in states
         if state.finished and len(state.left) == 2
     ]
     compared = list(_compared(spec, pairs, [metric], history))
-    verdicts = decide_together([each.samples("pairs") for each in compared])
+    # With those that are still to come: no verdict is withdrawn by theirs.
+    verdicts = decide_together([each.samples("pairs") for each in compared], of=len(groups))
     results = {each.pair.trial.key: each.result(verdict) for each, verdict in zip(compared, verdicts, strict=True)}
     return [
-        _search_result(spec, group, state, results.get(state.left[0]) if state.left else None)
-        for group, state in zip(groups, states, strict=True)
+        _search_result(spec, group, its, state, results.get(state.left[0]) if state.left else None)
+        for group, its, state in zip(groups, values, states, strict=True)
     ]
 
 
 def _search_result(
-    spec: CampaignSpec, group: Sequence[ScheduledTrial], state: Survivors, compared: ComparisonResult | None
+    spec: CampaignSpec,
+    group: Sequence[ScheduledTrial],
+    values: Results,
+    state: Survivors,
+    compared: ComparisonResult | None,
 ) -> SearchResult:
     assert spec.search is not None
     over, parameters = spec.search.over, {each.key: each.parameters for each in group}
@@ -183,8 +190,12 @@ def _search_result(
     decision: SearchDecision = "undecided"
     if not state.finished:
         decision = "unfinished"
+    elif not left:
+        decision = "none"
     elif len(left) < 2:
-        decision, reason = "found" if left else "none", "all others failed, or have no such figure"
+        reason = "the others failed, or dropped out before"
+        if all(None in its[: state.repetitions[key]] for key, its in values.items() if key not in left):
+            decision, reason = "found", "all others failed, or have no such figure"
     elif compared is not None:
         ratio = MedianRatio(compared.ratio, compared.low, compared.high)
         reason = "same" if compared.decision == "same" else compared.reason
@@ -232,11 +243,13 @@ def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[
     return pairs
 
 
-def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[tuple[str, str]]:
-    """The keys of each two trials that are compared."""
+def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial], history: History) -> list[tuple[str, str]]:
+    """The keys of each two trials that are compared; of a search those of the last two."""
     shown = [trial for trial in trials if not trial.is_baseline]
     pairs = (pair for request in spec.comparisons for pair in make_pairs(spec, request, shown))
-    return list(dict.fromkeys((pair.trial.key, pair.reference.key) for pair in pairs))
+    states = (search_state(spec, measured_values(spec, group, history)) for group in search_groups(spec, trials))
+    last = [(state.left[0], state.left[1]) for state in states if len(state.left) == 2]
+    return list(dict.fromkeys([*((pair.trial.key, pair.reference.key) for pair in pairs), *last]))
 
 
 def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
@@ -267,9 +280,13 @@ def _others(parameters: Mapping[str, object], keys: frozenset[str]) -> dict[str,
     return {name: value for name, value in parameters.items() if name not in keys}
 
 
-def interleaving_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> list[str]:
+def interleaving_notes(
+    comparisons: Sequence[ComparisonResult], searches: Sequence[SearchResult], spec: CampaignSpec
+) -> list[str]:
     """That trials are compared of which one was measured after the other."""
-    count = sum(each.in_turns is False for each in comparisons)
+    count = sum(each.in_turns is False for each in comparisons) + sum(
+        each.reason == NOT_INTERLEAVED for each in searches
+    )
     if not count:
         return []
     one = "it has" if count == 1 else "they have"
@@ -361,10 +378,10 @@ def to_measure_again(
     return found
 
 
-def is_comparable(metric: str, trial: ScheduledTrial, reference: ScheduledTrial) -> bool:
-    """Whether a metric of two trials can be compared; also where the engine of a stream is not known."""
+def is_comparable(metric: str, *trials: ScheduledTrial) -> bool:
+    """Whether a metric of these trials can be compared; also where the engine of a stream is not known."""
     figure = to_figure_name(metric)
     if figure is None or figure.section != "streams" or figure.field not in _RATES:
         return True
-    engines = [each.engines[figure.name] for each in (trial, reference) if figure.name in each.engines]
+    engines = [each.engines[figure.name] for each in trials if figure.name in each.engines]
     return len({traits_of(engine).in_memory for engine in engines}) < 2
