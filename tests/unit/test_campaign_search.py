@@ -55,7 +55,7 @@ def run_all(values: Measured, **limits: object) -> tuple[Survivors, int]:
     """A search to its end, which runs what it asks for; how many rounds it took."""
     known: Measured = {key: [] for key in values}
     for rounds in range(100):
-        state = survivors(list(values), known, **limits)  # type: ignore[arg-type]
+        state = survivors(known, **limits)  # type: ignore[arg-type]
         if state.finished:
             return state, rounds
         assert any(len(known[key]) < count for key, count in state.repetitions.items()), "it asks for nothing"
@@ -77,9 +77,9 @@ def test_a_search_ends_within_its_limits_and_goes_on_where_it_was(seed: int) -> 
     assert all(1 <= each <= repetitions for each in asked) and sum(asked) <= most
     assert all(state.repetitions[key] == max(asked) for key in state.left), "the others have run less"
     # More than it has asked for, measured in another order or before a stop, changes nothing.
-    assert survivors(list(values), values, **limits) == state  # type: ignore[arg-type]
+    assert survivors(values, **limits) == state  # type: ignore[arg-type]
     part = {key: its[: draw.randint(0, repetitions)] for key, its in values.items()}
-    before = survivors(list(values), part, **limits)  # type: ignore[arg-type]
+    before = survivors(part, **limits)  # type: ignore[arg-type]
     assert set(before.left) >= set(state.left), "who is out stays out"
     assert all(before.repetitions[key] <= state.repetitions[key] for key in values)
 
@@ -91,7 +91,7 @@ def test_the_better_half_goes_on(seed: int) -> None:
     values = values_of(draw, count, 1)
     order = sorted(values, key=lambda key: values[key][0] or math.inf)
     for better, wanted in (("less", order), ("more", order[::-1])):
-        state = survivors(list(values), values, better=better, most=99, repetitions=9)  # type: ignore[arg-type]
+        state = survivors(values, better=better, most=99, repetitions=9)  # type: ignore[arg-type]
         assert set(state.left) == set(wanted[: (count + 1) // 2])
         assert {key for key, asked in state.repetitions.items() if asked > 1} == set(state.left)
 
@@ -109,20 +109,20 @@ def test_the_fewest_repetitions_are_just_enough(count: int) -> None:
 
 def test_of_equal_trials_the_first_go_on_and_what_fails_does_not() -> None:
     equal: Measured = {key: [1.0] for key in KEYS[:4]}
-    assert survivors(KEYS[:4], equal, most=99, repetitions=9).left == ("t0", "t1")
+    assert survivors(equal, most=99, repetitions=9).left == ("t0", "t1")
     failed: Measured = {**equal, "t0": [None], "t2": [0.5]}
-    assert survivors(KEYS[:4], failed, most=99, repetitions=9).left == ("t2", "t1")
+    assert survivors(failed, most=99, repetitions=9).left == ("t2", "t1")
     alone: Measured = {**{key: [None] for key in KEYS[:4]}, "t3": [2.0]}
-    assert survivors(KEYS[:4], alone, most=99, repetitions=9) == (("t3",), dict.fromkeys(KEYS[:4], 1), True)
-    assert survivors(KEYS[:4], {key: [None] for key in KEYS}, most=99, repetitions=9).left == ()
+    assert survivors(alone, most=99, repetitions=9) == (("t3",), dict.fromkeys(KEYS[:4], 1), True, True)
+    assert survivors({key: [None] for key in KEYS}, most=99, repetitions=9).left == ()
 
 
 def test_one_of_the_last_two_that_fails_is_not_left() -> None:
-    state = partial(survivors, ["a", "b"], most=99, repetitions=8)
-    assert state({"a": [None]}) == (("a", "b"), {"a": 1, "b": 1}, False)
-    assert state({"a": [None], "b": [2.0]}) == (("b",), {"a": 1, "b": 1}, True)
+    state = partial(survivors, most=99, repetitions=8)
+    assert state({"a": [None], "b": []}) == (("a", "b"), {"a": 1, "b": 1}, False, True)
+    assert state({"a": [None], "b": [2.0]}) == (("b",), {"a": 1, "b": 1}, True, True)
     late: Measured = {"a": [1.0, 1.0, 1.0, None, *[1.0] * 4], "b": [2.0] * 8}
-    assert state(late) == (("b",), {"a": 8, "b": 8}, True)
+    assert state(late) == (("b",), {"a": 8, "b": 8}, True, True)
 
 
 VIAS = ["sst", "shm", "bp5", "dataman"]

@@ -15,7 +15,7 @@ from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
 from workflow.campaign.results.comparisons import count_comparisons, is_comparable
-from workflow.campaign.search import asked_counts, fewest_repetitions, search_groups
+from workflow.campaign.search import fewest_repetitions, search_groups
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
 from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size
@@ -35,12 +35,11 @@ class CampaignCost:
 
 def expected_cost(planned: PlannedCampaign) -> CampaignCost:
     """The cost by the `expected` time of a repetition."""
-    asked = asked_counts(planned.spec, to_trials(planned), History(), to_the_end=True)
-    each = {trial.key: asked[trial.key] + planned.spec.warmup for trial in planned.ready}
-    count, expected = sum(each.values()), planned.spec.expected
+    asked = asked_repetitions(planned, History(), to_the_end=True)
+    count, expected = len(asked), planned.spec.expected
     if expected is None:
         return CampaignCost(count, None, None)
-    node_s = sum(trial.nodes * each[trial.key] for trial in planned.ready) * expected
+    node_s = sum(planned.by_key[each.key].nodes for each in asked) * expected
     return CampaignCost(count, count * expected, node_s / 3600)
 
 

@@ -350,8 +350,8 @@ def _job_each(size: CampaignSize, spec: CampaignSpec) -> list[str]:
     text = "each runs in a batch job of its own, as many at once as the queue runs"
     if size.known_by == "deadline":
         return [text, _time(size, spec)]
-    bound = _bound(size, spec, side_by_side=False)
-    return [text, f"cost: {bound}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"]
+    about = "" if spec.search is None else "about "
+    return [text, f"cost: {about}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"]
 
 
 def _side_by_side(size: CampaignSize) -> str:
@@ -380,14 +380,9 @@ def _time(size: CampaignSize, spec: CampaignSpec) -> str:
     if size.known_by == "deadline":
         most = f"at most {duration(spec.deadline)} a run"
         return f"time: not known; {most}; write `expected: 20 s` in the file to state it"
-    bound = _bound(size, spec, side_by_side=size.at_once > 1)
+    bound = "at least " if size.at_once > 1 else ""
+    if spec.search is not None:  # as if its largest trials went on
+        bound = "about " if bound or size.known_by == "measured" else "at most "
     queue = ", besides the time in the queue" if size.pilots.in_jobs else ""
     cost = f"cost: {bound}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"
     return f"time: {bound}{duration(size.time_s)}{queue}, {cost}"
-
-
-def _bound(size: CampaignSize, spec: CampaignSpec, *, side_by_side: bool) -> str:
-    """What figures of a campaign are; those of a search are as if its largest trials went on."""
-    if spec.search is None:
-        return "at least " if side_by_side else ""
-    return "about " if side_by_side or size.known_by == "measured" else "at most "

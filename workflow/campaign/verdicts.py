@@ -130,11 +130,6 @@ class MedianRatio(NamedTuple):
     low: float | None
     high: float | None
 
-    def inverse(self) -> MedianRatio:
-        """The ratio the other way round."""
-        ratio, low, high = (None if each is None else 1 / each for each in self)
-        return MedianRatio(ratio, high, low)
-
 
 def median_ratio(values: Sequence[float], reference: Sequence[float], seed: int = 0) -> MedianRatio:
     """Median of `values` ÷ median of `reference`, with the percentile bootstrap interval of 95 %.

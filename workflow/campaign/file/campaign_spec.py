@@ -106,7 +106,6 @@ class _OrText:
         return {"anyOf": [{"type": "string"}, handler(schema)]}
 
 
-DEFAULT_METRICS = {"time": "run.wall_s"}
 MetricOrText = Annotated[Metric, BeforeValidator(_figure), _OrText()]
 
 
@@ -206,7 +205,7 @@ class CampaignSpec(Spec):
     budget: Budget = Field(default_factory=lambda: Budget(), description="what the campaign may cost")
     baseline: Baseline | None = Field(None, description="the trials without I/O that `perceived_throughput` needs")
     metrics: Annotated[dict[Name, MetricOrText], Field(min_length=1)] = Field(
-        default_factory=lambda: {name: Metric(of=figure) for name, figure in DEFAULT_METRICS.items()},
+        default_factory=lambda: {"time": Metric(of="run.wall_s")},
         description="what is measured, by name: `NAME: FIGURE` (default: `time: run.wall_s`)",
     )
     labels: dict[str, Label] = Field(

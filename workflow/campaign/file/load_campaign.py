@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
-from workflow.campaign.file.campaign_spec import DEFAULT_METRICS, PROFILE, SITE, CampaignSpec
+from workflow.campaign.file.campaign_spec import PROFILE, SITE, CampaignSpec
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.load import load_pipeline
@@ -104,17 +104,13 @@ def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:
 
 
 def _with_best(root: Node) -> Node:
-    """What decides a search is a metric like others: one is added where no metric is of its figure.
-
-    The default metrics of a file without `metrics` stay.
-    """
+    """What decides a search is a metric like others: one is added where no metric is of its figure."""
     search = root.child("search")
     best = search.child("best") if search is not None else None
     if search is None or best is None or not isinstance(best.value, str):
         return root
-    if root.child("metrics") is None:
-        for name, figure in DEFAULT_METRICS.items():
-            root = with_value(root, ("metrics", name), Node(figure, best.place))
+    if root.child("metrics") is None:  # the default stays
+        root = with_value(root, ("metrics", "time"), Node("run.wall_s", best.place))
     given, better = root.children["metrics"].mapping(), search.child("better")
     figures = {name: each.child("of") or each for name, each in given.items()}
     free = "best" if "best" not in figures else "best-of-search"

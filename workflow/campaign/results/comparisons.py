@@ -18,7 +18,6 @@ from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.results.results_model import (
-    DECIDED,
     ComparisonResult,
     MetricFacts,
     SearchDecision,
@@ -26,17 +25,9 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.results.samples import of_attempts, trial_result
-from workflow.campaign.search import (
-    Results,
-    Survivors,
-    measured_values,
-    search_groups,
-    search_metric,
-    search_state,
-    values_besides,
-)
+from workflow.campaign.search import Survivors, search_states, values_besides
 from workflow.campaign.statistics import Test, choose_test
-from workflow.campaign.verdicts import MedianRatio, PairVerdict, TwoSamples, decide_together
+from workflow.campaign.verdicts import OPPOSITE, MedianRatio, PairVerdict, TwoSamples, decide_together
 from workflow.engines import traits_of
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
@@ -157,59 +148,43 @@ def search_results(
     """What each search has found: its last two trials are compared like any two, all searches together."""
     if spec.search is None:
         return []
-    metric = next(each for each in facts if each.name == search_metric(spec))
+    metric = next(each for each in facts if each.of == spec.search.best)
     by_key = {each.key: each for each in trials}
-    groups = search_groups(spec, trials)
-    values = [measured_values(spec, group, history) for group in groups]
-    states = [search_state(spec, its) for its in values]
-    pairs = [
-        Pair("", None, None, {}, *(by_key[key] for key in state.left))
-        for state in states
-        if state.finished and len(state.left) == 2
-    ]
+    states = search_states(spec, trials, history)
+    last: list[tuple[str, ...]] = [state.left for _, state in states if state.finished and len(state.left) == 2]
+    pairs = [Pair("", None, None, {}, *(by_key[key] for key in left)) for left in last]
     compared = list(_compared(spec, pairs, [metric], history))
     # With those that are still to come: no verdict is withdrawn by theirs.
-    verdicts = decide_together([each.samples("pairs") for each in compared], of=len(groups))
-    results = {each.pair.trial.key: each.result(verdict) for each, verdict in zip(compared, verdicts, strict=True)}
-    return [
-        _search_result(spec, group, its, state, results.get(state.left[0]) if state.left else None)
-        for group, its, state in zip(groups, values, states, strict=True)
-    ]
+    verdicts = decide_together([each.samples("pairs") for each in compared], of=len(states))
+    results = {left: each.result(verdict) for left, each, verdict in zip(last, compared, verdicts, strict=True)}
+    return [_search_result(spec, group, state, results.get(state.left)) for group, state in states]
 
 
 def _search_result(
-    spec: CampaignSpec,
-    group: Sequence[ScheduledTrial],
-    values: Results,
-    state: Survivors,
-    compared: ComparisonResult | None,
+    spec: CampaignSpec, group: Sequence[ScheduledTrial], state: Survivors, compared: ComparisonResult | None
 ) -> SearchResult:
     assert spec.search is not None
     over, parameters = spec.search.over, {each.key: each.parameters for each in group}
-    left, reason, ratio = list(state.left), "", MedianRatio(None, None, None)
+    reason, ratio = "", MedianRatio(None, None, None)
     decision: SearchDecision = "undecided"
     if not state.finished:
         decision = "unfinished"
-    elif not left:
+    elif not state.left:
         decision = "none"
-    elif len(left) < 2:
+    elif len(state.left) < 2 and state.only_failed:
+        decision, reason = "found", "all others failed, or have no such figure"
+    elif len(state.left) < 2:
         reason = "the others failed, or dropped out before"
-        if all(None in its[: state.repetitions[key]] for key, its in values.items() if key not in left):
-            decision, reason = "found", "all others failed, or have no such figure"
     elif compared is not None:
         ratio = MedianRatio(compared.ratio, compared.low, compared.high)
-        reason = "same" if compared.decision == "same" else compared.reason
-        if compared.decision == "slower":
-            left.reverse()
-            ratio = ratio.inverse()
-        if compared.decision in DECIDED:
-            decision = "found"
+        reason = {"same": "same", "slower": OPPOSITE}.get(compared.decision, compared.reason)
+        decision = "found" if compared.decision == "faster" else "undecided"
     return SearchResult(
-        metric=search_metric(spec),
+        metric=next(name for name, metric in spec.metrics.items() if metric.of == spec.search.best),
         at=values_besides(set(over), group[0]),
         trials=len(group),
         repetitions=sum(state.repetitions.values()),
-        left=[{key: parameters[each][key] for key in over} for each in left],
+        left=[{key: parameters[each][key] for key in over} for each in state.left],
         decision=decision,
         reason=reason,
         **ratio._asdict(),
@@ -247,8 +222,7 @@ def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial], history:
     """The keys of each two trials that are compared; of a search those of the last two."""
     shown = [trial for trial in trials if not trial.is_baseline]
     pairs = (pair for request in spec.comparisons for pair in make_pairs(spec, request, shown))
-    states = (search_state(spec, measured_values(spec, group, history)) for group in search_groups(spec, trials))
-    last = [(state.left[0], state.left[1]) for state in states if len(state.left) == 2]
+    last = [state.left for _, state in search_states(spec, trials, history) if len(state.left) == 2]
     return list(dict.fromkeys([*((pair.trial.key, pair.reference.key) for pair in pairs), *last]))
 
 
@@ -284,9 +258,8 @@ def interleaving_notes(
     comparisons: Sequence[ComparisonResult], searches: Sequence[SearchResult], spec: CampaignSpec
 ) -> list[str]:
     """That trials are compared of which one was measured after the other."""
-    count = sum(each.in_turns is False for each in comparisons) + sum(
-        each.reason == NOT_INTERLEAVED for each in searches
-    )
+    count = sum(each.in_turns is False for each in comparisons)
+    count += sum(each.reason == NOT_INTERLEAVED for each in searches)
     if not count:
         return []
     one = "it has" if count == 1 else "they have"
