@@ -69,14 +69,14 @@ def test_the_best_of_real_runs_is_found_and_a_stop_changes_nothing(
         [sys.executable, "-m", "workflow.cli", "campaign", "report", "steps"],
         capture_output=True, text=True, timeout=TIMEOUT_S, check=True,
     ).stdout  # fmt: skip
-    assert "the best of 4 trials: compute_time=20 ms, 0." in " ".join(said.split())
+    assert "the better of the last two of 4 trials: compute_time=20 ms, 0." in " ".join(said.split())
 
 
 def test_what_is_planned_and_shown_of_a_search(tmp_path: Path) -> None:
     search = "search: {over: [stages.one.env.VALUE], best: run.wall_s, trials: 30}\n"
     campaign = CampaignFolder(tmp_path, values=5, repetitions=6, more=search)
     planned = " ".join(campaign.wf("plan").split())
-    assert "runs: 16, fewer of a trial that is not the best" in planned, "5 + 3 + 2 × 4"
+    assert "runs: at most 16, fewer of a trial that is not the best" in planned, "5 + 3 + 2 × 4"
     (tmp_path / "fail-3").touch()
     assert "[ 1/16]" in campaign.wf("run", code=1)
     counts = Counter(campaign.ran())
@@ -86,7 +86,7 @@ def test_what_is_planned_and_shown_of_a_search(tmp_path: Path) -> None:
     campaign.wf("run", code=1)
     assert sum(Counter(campaign.ran()).values()) == 17
     said = " ".join(campaign.wf("report").split())
-    assert "the best of 5 trials" in said or "undecided which of 5 trials is the best" in said
+    assert "the better of the last two of 5 trials" in said or "undecided which of 5 trials is the best" in said
 
 
 @pytest.mark.slow

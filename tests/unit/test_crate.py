@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,26 @@ def test_2000_repetitions_are_200_actions() -> None:
     assert len(found["#parameter-a.b"]["workExample"]) == 20
     text = to_metadata({"name": "x"}, "p.yaml", entities, [], actions_of(entities))
     assert len(json.loads(text)["@graph"]) == len(entities) + 4 + 2, "with the profiles, the root and the file itself"
+
+
+def test_a_trial_that_a_search_does_not_ask_for_any_more_has_not_failed() -> None:
+    campaign = campaign_of(4)
+    search = {"over": ["c"], "best": "run.wall_s", "trials": 40}
+    spec = {**SPEC, "matrix": {"c": [0, 1, 2, 3]}, "search": search, "metrics": {"time": "run.wall_s"}, "warmup": 0}
+    trials = [each.model_copy(update={"parameters": {"c": each.parameters["c"]}}) for each in campaign.schedule.trials]
+    history = History()
+    for index, trial in enumerate(trials):
+        for number in range(1, 11 if index < 2 else 2):
+            its = Attempt("succeeded", 1, "r", 1000.0 + number, 2.0, figures={"run.wall_s": 1.0 + index})
+            history.end(Repetition(trial.key, number), its)
+    schedule = campaign.schedule.model_copy(update={"trials": trials})
+    searched = replace(campaign, spec=CampaignSpec.model_validate(spec), schedule=schedule, history=history)
+    found = [each for each in campaign_entities(searched, []) if each["@id"].startswith("#trial-")]
+    assert [each["description"].rpartition(": ")[2] for each in found] == [
+        *["10 of 10 repetitions succeeded"] * 2,
+        *["1 of 1 repetition succeeded"] * 2,
+    ]
+    assert all(each["actionStatus"].endswith("CompletedActionStatus") for each in found)
 
 
 def run_of(run_dir: Path) -> CrateRun:

@@ -217,7 +217,7 @@ def _refuse_remeasuring(planned: PlannedCampaign) -> None:
     from workflow.spec.validation_messages import problem_at
 
     spec, root = planned.spec, planned.campaign.root
-    if not spec.comparisons:
+    if not spec.comparisons and spec.search is None:
         problem = problem_at(root, (), "compares nothing: there is no reference", "add `comparisons: [{vary: KEY}]`")
     elif spec.order.by == "file":
         text = "all repetitions of a trial run together: a reference cannot run beside others"

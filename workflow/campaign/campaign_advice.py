@@ -8,13 +8,14 @@ from statistics import median
 from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import to_trials
+from workflow.campaign.execution.campaign_loop import asked_repetitions
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
-from workflow.campaign.results.comparisons import count_comparisons
-from workflow.campaign.search import asked_counts, fewest_repetitions, search_groups
+from workflow.campaign.results.comparisons import count_comparisons, is_comparable
+from workflow.campaign.search import fewest_repetitions, search_groups
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
 from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size
@@ -25,7 +26,7 @@ from workflow.spec.yaml_tree.node import Node
 
 @dataclass(frozen=True)
 class CampaignCost:
-    """What all repetitions together take; None where it is not known."""
+    """What all repetitions together take, those of a search at most; None where it is not known."""
 
     repetitions: int
     time_s: float | None
@@ -34,22 +35,24 @@ class CampaignCost:
 
 def expected_cost(planned: PlannedCampaign) -> CampaignCost:
     """The cost by the `expected` time of a repetition."""
-    asked = asked_counts(planned.spec, to_trials(planned), History(), to_the_end=True)
-    each = {trial.key: asked[trial.key] + planned.spec.warmup for trial in planned.ready}
-    count, expected = sum(each.values()), planned.spec.expected
+    asked = asked_repetitions(planned, History(), to_the_end=True)
+    count, expected = len(asked), planned.spec.expected
     if expected is None:
         return CampaignCost(count, None, None)
-    node_s = sum(trial.nodes * each[trial.key] for trial in planned.ready) * expected
+    node_s = sum(planned.by_key[each.key].nodes for each in asked) * expected
     return CampaignCost(count, count * expected, node_s / 3600)
 
 
 def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
     """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
+    search = planned.campaign.root.child("search")
+    ignored = search is not None and search.value is not None and planned.spec.search is None  # by a gate
     return [
         *budget_problems(planned),
         *(search_problems(planned) if planned.spec.search is not None else repetition_advice(planned)),
         *empty_comparisons(planned),
         *equal_trials(planned),
+        *to_notes(["`search` has no effect: a gate runs all trials of both versions"] if ignored else []),
         *to_notes(plan_notes(planned)),
     ]
 
@@ -66,6 +69,10 @@ def search_problems(planned: PlannedCampaign) -> list[Problem]:
     total, each = fewest_repetitions(count, len(groups))
     why = f"of {count} trials the better half runs again until two are left, and these run {each} times for a verdict"
     found = []
+    if not all(is_comparable(search.best, *group) for group in groups):
+        message = f"{search.best} of a file and of a stream cannot be compared"
+        hint = "write `best: run.wall_s` or another time, or search each of the two in a campaign of its own"
+        found.append(problem_at(root, ("search", "best"), message, hint))
     if search.trials < total:
         message = f"{plural(search.trials, 'repetition')} are too few: {why}"
         found.append(problem_at(root, ("search", "trials"), message, f"`trials: {total}` or more, or fewer values"))
@@ -103,8 +110,10 @@ def budget_problems(planned: PlannedCampaign) -> list[Problem]:
         message = f"{runs} take {duration(cost.time_s)}, more than {duration(budget.time)}"
         found.append(problem_at(root, ("budget", "time"), message, hint))
     if cost.node_hours is not None and budget.node_hours is not None and cost.node_hours > budget.node_hours:
-        message = f"all repetitions take {node_hours(cost.node_hours)}, more than {budget.node_hours:g}"
-        found.append(problem_at(root, ("budget", "node_hours"), message, hint))
+        most = "" if planned.spec.search is None else "at most "
+        message = f"all repetitions take {most}{node_hours(cost.node_hours)}, more than {budget.node_hours:g}"
+        its = problem_at(root, ("budget", "node_hours"), message, hint)
+        found.append(_as(its, "warning" if most else "error"))
     if cost.time_s is None and (budget.time is not None or budget.node_hours is not None):
         message = "how long a repetition takes is not known: the campaign stops when the budget is spent"
         found.append(_as(problem_at(root, ("budget",), message, "add `expected: 20 s`", at_key=True), "note"))
@@ -173,7 +182,8 @@ def data_advice(planned: PlannedCampaign, history: History, directory: Path, fre
     That data are removed is a note without a place: `wf campaign run` shows it, too. So is a warning that there is no
     room for those that stay. `free_bytes`: of the disk of the campaign's directory; None: not known.
     """
-    left = [each for each in planned.repetitions if not history.succeeded(each)]
+    asked = asked_repetitions(planned, history, to_the_end=True)
+    left = [each for each in asked if not history.succeeded(each)]
     if planned.spec.keep == "records":
         its = _data_size(planned, left, history)
         if not left or its == (0, True):
@@ -183,7 +193,7 @@ def data_advice(planned: PlannedCampaign, history: History, directory: Path, fre
             "records, the logs and figures.json stay"
         )
         return [to_message("note", text, "`keep: all` in the campaign file, the default, keeps them")]
-    its, more = (_data_size(planned, which, history) for which in (planned.repetitions, left))
+    its, more = (_data_size(planned, which, history) for which in (asked, left))
     if its == (0, True):
         return []
     text = f"the data that the stages write stay in {directory.name}/runs: {its.text}"

@@ -134,7 +134,7 @@ def select(
         return RepetitionChoice(only_failed)
     trials = to_trials(planned)
     baselines = {trial.key: trial.baseline for trial in trials if trial.baseline}
-    again = to_measure_again(planned.spec, compared_keys(planned.spec, trials), baselines, history)
+    again = to_measure_again(planned.spec, compared_keys(planned.spec, trials, history), baselines, history)
     return RepetitionChoice(only_failed, failed_anew, again)
 
 

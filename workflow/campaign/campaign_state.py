@@ -132,23 +132,23 @@ class _Progress:
     def __init__(self, spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> None:
         self._spec, self._trials = spec, trials
         self._open = {repetition for each in trials for repetition in all_repetitions(each.key, spec)}
-        self._all = self.total = len(self._open)
+        self.total = len(self._open)
         self._times: list[float] = []
-        self._count(History())
 
-    def _count(self, history: History) -> None:
-        if self._spec.search is not None:  # fewer than all
-            asked = asked_counts(self._spec, self._trials, history, to_the_end=True)
-            self.total = sum(asked.values()) + self._spec.warmup * len(asked)
+    def _left(self, history: History) -> int:
+        if self._spec.search is None:
+            return len(self._open)
+        asked = asked_counts(self._spec, self._trials, history, to_the_end=True)  # fewer than all
+        self.total = sum(asked.values()) + self._spec.warmup * len(asked)
+        return sum(each.warmup or each.number <= asked[each.key] for each in self._open)
 
     def take(self, repetition: Repetition, attempt: Attempt, history: History) -> tuple[int, float]:
         """(how many are done, seconds left) after an attempt has ended."""
         if attempt.state == "succeeded" or history.failures[repetition] > self._spec.retries:
             self._open.discard(repetition)
-            self._count(history)
         self._times.append(attempt.wall_s)
         side_by_side = len(history.open) + 1
-        left = len(self._open) - (self._all - self.total)
+        left = self._left(history)
         return self.total - left, left * mean(self._times[-100:]) / side_by_side
 
 

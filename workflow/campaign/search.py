@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -30,64 +31,52 @@ class Survivors(NamedTuple):
     repetitions: Mapping[str, int]
     """Trial → how many repetitions of it have run, or are to run now."""
     finished: bool
+    only_failed: bool = True
+    """Whether all others have failed: none dropped out because it was in the worse half."""
 
 
 def survivors(
-    trials: Sequence[str], results: Results, *, better: Better = "less", most: int, repetitions: int
+    results: Results, *, better: Better = "less", most: int, repetitions: int, to_the_end: bool = False
 ) -> Survivors:
     """Which trials go on.
 
     A trial of which a repetition failed, or has no value, does not. Of equal trials the first ones do.
 
     Args:
-        trials: their keys, in the order of the file.
-        results: what has been measured; values after the repetitions that are asked for count when these are.
+        results: what has been measured of all trials, in the order of the file; values after the repetitions that are
+            asked for count when these are.
         most: largest number of repetitions of all together.
         repetitions: largest number of repetitions of one trial.
+        to_the_end: as if in each block that has not ended all trials were equal.
     """
-    left, asked = tuple(trials), dict.fromkeys(trials, 1)
-    while len(left) > 2:
-        block = asked[left[0]]
-        if not _have_ended(left, results, block):
-            return Survivors(left, asked, False)
-        whole = [each for each in left if None not in results[each][:block]]
-        left = _ordered(whole, results, block, better)[: (len(left) + 1) // 2]
-        if len(left) > 2:
-            if block == repetitions or sum(asked.values()) + len(left) > most:
-                return Survivors(left, asked, True)
-            asked.update(dict.fromkeys(left, block + 1))
-    if len(left) < 2:
-        return Survivors(left, asked, True)
-    block = asked[left[0]]
-    last = max(block, min(repetitions, block + (most - sum(asked.values())) // 2))
-    asked.update(dict.fromkeys(left, last))
-    return Survivors(_ordered(left, results, last, better), asked, _have_ended(left, results, last))
-
-
-def _have_ended(trials: Sequence[str], results: Results, block: int) -> bool:
-    return all(len(results.get(each, ())) >= block for each in trials)
+    left, asked, block, only_failed = tuple(results), dict.fromkeys(results, 1), 1, True
+    while (ended := all(len(results[each]) >= block for each in left)) or to_the_end:
+        kept = max(2, (len(left) + 1) // 2)
+        its = {each for each in left if None not in results[each][:block]}
+        whole = tuple(each for each in results if each in its)
+        left = (_ordered(whole, results, block, better) if ended else whole)[:kept]
+        only_failed = only_failed and len(whole) <= kept
+        free = most - sum(asked.values())
+        more = min(repetitions - block, free // 2 if len(left) == 2 else min(1, free // max(1, len(left))))
+        if len(left) < 2 or more < 1:
+            return Survivors(left, asked, True, only_failed)
+        block += more
+        asked.update(dict.fromkeys(left, block))
+    return Survivors(left, asked, False, only_failed)
 
 
 def _ordered(trials: Sequence[str], results: Results, block: int, better: Better) -> tuple[str, ...]:
-    """The best median first; those without a value last."""
-
-    def place(trial: str) -> tuple[bool, float]:
-        values = [each for each in results.get(trial, ())[:block] if each is not None]
-        middle = median(values) if values else 0.0
-        return not values, -middle if better == "more" else middle
-
-    return tuple(sorted(trials, key=place))
+    """The best median first. All have their values."""
+    sign = -1 if better == "more" else 1
+    return tuple(sorted(trials, key=lambda each: sign * median(value or 0.0 for value in results[each][:block])))
 
 
 def fewest_repetitions(count: int, searches: int) -> tuple[int, int]:
     """(of all trials together, of each of the last two) that a search among so many trials needs for a verdict."""
-    final = max(FEWEST, repetitions_needed(searches, "pairs"))
-    total, block = count, 1
-    while count > 2:
-        count = (count + 1) // 2
-        total, block = total + count, block + 1
-    final = max(final, block)
-    return total + 2 * (final - block), final
+    each = max(FEWEST, repetitions_needed(searches, "pairs"), (count - 1).bit_length())  # these until two are left
+    trials = {str(number): () for number in range(count)}
+    state = survivors(trials, most=count * each, repetitions=each, to_the_end=True)
+    return sum(state.repetitions.values()), each
 
 
 def search_groups(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[list[ScheduledTrial]]:
@@ -105,36 +94,32 @@ def values_besides(keys: set[str], trial: ScheduledTrial) -> dict[str, object]:
     return {key: value for key, value in trial.parameters.items() if key not in keys}
 
 
-def search_state(spec: CampaignSpec, results: Results) -> Survivors:
-    """How far the search among the trials of these results is."""
-    assert spec.search is not None
-    figure, metric = to_figure_name(spec.search.best), search_metric(spec)
+def search_states(
+    spec: CampaignSpec, trials: Sequence[ScheduledTrial], history: History, *, to_the_end: bool = False
+) -> list[tuple[list[ScheduledTrial], Survivors]]:
+    """The trials of each search, and how far it is."""
+    if spec.search is None:
+        return []
+    figure = to_figure_name(spec.search.best)
     assert figure is not None, "checked when the file was read"
-    better = spec.metrics[metric].better or figure.figure.better
-    return survivors(list(results), results, better=better, most=spec.search.trials, repetitions=spec.repetitions)
+    limits = partial(survivors, most=spec.search.trials, repetitions=spec.repetitions, to_the_end=to_the_end)
+    better = next(each.better for each in spec.metrics.values() if each.of == spec.search.best) or figure.figure.better
+    groups = search_groups(spec, trials)
+    return [(group, limits(_measured(spec, group, history), better=better)) for group in groups]
 
 
-def search_metric(spec: CampaignSpec) -> str:
-    """The name of the metric that decides: a campaign that is read has one of that figure."""
-    return next(name for name, metric in spec.metrics.items() if spec.search and metric.of == spec.search.best)
-
-
-def measured_values(spec: CampaignSpec, group: Sequence[ScheduledTrial], history: History) -> Results:
+def _measured(spec: CampaignSpec, group: Sequence[ScheduledTrial], history: History) -> Results:
     """What the ledger holds of these trials."""
-    return {each.key: list(_values(spec, each.key, history)) for each in group}
-
-
-def _values(spec: CampaignSpec, key: str, history: History) -> list[float | None]:
     assert spec.search is not None
-    found: list[float | None] = []
-    for number in range(1, spec.repetitions + 1):
-        each = Repetition(key, number)
-        if history.succeeded(each):
-            found.append(history.ended[each].figures.get(spec.search.best))
-        elif history.failures.get(each, 0) > spec.retries:
-            found.append(None)
-        else:
-            break
+    found: dict[str, list[float | None]] = {trial.key: [] for trial in group}
+    for key, its in found.items():
+        for each in (Repetition(key, number) for number in range(1, spec.repetitions + 1)):
+            if history.succeeded(each):
+                its.append(history.ended[each].figures.get(spec.search.best))
+            elif history.failures.get(each, 0) > spec.retries:
+                its.append(None)
+            else:
+                break
     return found
 
 
@@ -143,13 +128,11 @@ def asked_counts(
 ) -> dict[str, int]:
     """Trial → how many measured repetitions of it are asked for.
 
-    `to_the_end`: as many as will have been when a search ends. Which trials these are is not known before: it is
-    imagined that what has no value yet is equal.
+    `to_the_end`: as many as will have been when a search ends, at most. Which trials these are is not known before:
+    as if those that need the most nodes went on.
     """
     asked = {each.key: spec.repetitions for each in trials}
-    for group in search_groups(spec, trials):
-        results = measured_values(spec, group, history)
-        if to_the_end:
-            results = {key: [*its, *[0.0] * (spec.repetitions - len(its))] for key, its in results.items()}
-        asked.update(search_state(spec, results).repetitions)
+    ordered = sorted(trials, key=lambda each: -each.nodes) if to_the_end else trials
+    for _, state in search_states(spec, ordered, history, to_the_end=to_the_end):
+        asked.update(state.repetitions)
     return asked

@@ -62,7 +62,8 @@ def show_plan(planned: PlannedCampaign, size: CampaignSize | None, messages: lis
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     how_many = f"{spec.repetitions} of each trial" if spec.search is None else "fewer of a trial that is not the best"
-    say(console, f"runs: {cost.repetitions}, {how_many}{warmup}, {order}")
+    most = "" if spec.search is None else "at most "
+    say(console, f"runs: {most}{cost.repetitions}, {how_many}{warmup}, {order}")
     for line in size_lines(size, spec, refused=bool(planned.refused)) if size is not None else []:
         say(console, line, wrap=True)
     if planned.refused:
@@ -349,7 +350,8 @@ def _job_each(size: CampaignSize, spec: CampaignSpec) -> list[str]:
     text = "each runs in a batch job of its own, as many at once as the queue runs"
     if size.known_by == "deadline":
         return [text, _time(size, spec)]
-    return [text, f"cost: {node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"]
+    about = "" if spec.search is None else "about "
+    return [text, f"cost: {about}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"]
 
 
 def _side_by_side(size: CampaignSize) -> str:
@@ -378,7 +380,9 @@ def _time(size: CampaignSize, spec: CampaignSpec) -> str:
     if size.known_by == "deadline":
         most = f"at most {duration(spec.deadline)} a run"
         return f"time: not known; {most}; write `expected: 20 s` in the file to state it"
-    least = "at least " if size.at_once > 1 else ""
+    bound = "at least " if size.at_once > 1 else ""
+    if spec.search is not None:  # as if its largest trials went on
+        bound = "about " if bound or size.known_by == "measured" else "at most "
     queue = ", besides the time in the queue" if size.pilots.in_jobs else ""
-    cost = f"cost: {least}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"
-    return f"time: {least}{duration(size.time_s)}{queue}, {cost}"
+    cost = f"cost: {bound}{node_hours(size.node_s / 3600)}, {_KNOWN[size.known_by]}"
+    return f"time: {bound}{duration(size.time_s)}{queue}, {cost}"

@@ -63,10 +63,14 @@ class PairVerdict(NamedTuple):
     reason: str
 
 
-def decide_together(samples: Sequence[TwoSamples]) -> list[PairVerdict]:
-    """The verdict on each pair of samples; the p-values of all that are testable are corrected together."""
+def decide_together(samples: Sequence[TwoSamples], of: int = 0) -> list[PairVerdict]:
+    """The verdict on each pair of samples; the p-values of all that are testable are corrected together.
+
+    `of`: that they are so many at least, with others that are not known yet.
+    """
     results = [_test(each) if each.testable else None for each in samples]
-    corrected = holm([result.p for result in results if result is not None])
+    known = [result.p for result in results if result is not None]
+    corrected = holm([*known, *[1.0] * (of - len(known))])
     left, tests = iter(corrected), len(corrected)
     found = []
     for each, result in zip(samples, results, strict=True):
@@ -125,11 +129,6 @@ class MedianRatio(NamedTuple):
     ratio: float | None
     low: float | None
     high: float | None
-
-    def inverse(self) -> MedianRatio:
-        """The ratio the other way round."""
-        ratio, low, high = (None if each is None else 1 / each for each in self)
-        return MedianRatio(ratio, high, low)
 
 
 def median_ratio(values: Sequence[float], reference: Sequence[float], seed: int = 0) -> MedianRatio:

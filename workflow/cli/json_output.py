@@ -193,14 +193,17 @@ class CampaignPlan(JsonDocument):
     campaign_plan_version: Literal[1] = 1
     campaign: str
     ok: bool = Field(description="whether there is no error")
-    repetitions: int = Field(description="of all trials that can run, those for warm-up included")
+    repetitions: int = Field(description="of all trials that can run, those for warm-up included; of a search at most")
     finished: int | None = Field(description="repetitions that need not run")
     left: int | None = Field(description="repetitions that are not finished")
     at_once: int | None = Field(description="how many of these would run at the same time; null if the queue decides")
     time_s: float | None = Field(
         description="total time of these, without the time in the queue; where several run at once, at least so long"
     )
-    node_hours: float | None = Field(description="cost of these; where several run at once, with no node ever idle")
+    node_hours: float | None = Field(
+        description="cost of these; where several run at once, with no node ever idle; of a search, as if its largest "
+        "trials went on"
+    )
     known_by: Literal["measured", "expected", "deadline"] | None = Field(
         description="what time and cost are based on; deadline: they are not known"
     )

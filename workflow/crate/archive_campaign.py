@@ -22,6 +22,7 @@ from workflow.campaign.file.trials import short_names, trial_text, value_text
 from workflow.campaign.ledger import Attempt, History, read_history
 from workflow.campaign.results.campaign_page import write_results
 from workflow.campaign.results.samples import all_repetitions
+from workflow.campaign.search import asked_counts
 from workflow.crate.archive_files import (
     RECORDS,
     ArchiveContents,
@@ -231,7 +232,9 @@ def campaign_entities(campaign: CrateCampaign, controls: Sequence[str]) -> list[
             identity = _value_id(key, content)
             values[identity] = value(identity, key, value_text(content), exampleOfWork=reference(_parameter(key)))
     found = [_formal(key, names[key], values.values()) for key in keys] + list(values.values())
-    actions = [each for trial in campaign.schedule.trials if (each := _trial(trial, campaign, names)) is not None]
+    asked = asked_counts(campaign.spec, campaign.schedule.trials, campaign.history)
+    of_trials = (_trial(trial, asked[trial.key], campaign, names) for trial in campaign.schedule.trials)
+    actions = [each for each in of_trials if each is not None]
     found += actions
     ended = list(campaign.history.ended.values())
     whole = all(each["actionStatus"].endswith("CompletedActionStatus") for each in actions)
@@ -248,9 +251,9 @@ def campaign_entities(campaign: CrateCampaign, controls: Sequence[str]) -> list[
     return found
 
 
-def _trial(trial: ScheduledTrial, campaign: CrateCampaign, names: Mapping[str, str]) -> Entity | None:
-    """The action of a trial; None where none of its repetitions has ended."""
-    wanted = list(all_repetitions(trial.key, campaign.spec))
+def _trial(trial: ScheduledTrial, most: int, campaign: CrateCampaign, names: Mapping[str, str]) -> Entity | None:
+    """The action of a trial, of which so many repetitions are asked for; None where none of them has ended."""
+    wanted = [each for each in all_repetitions(trial.key, campaign.spec) if each.warmup or each.number <= most]
     ended = [campaign.history.ended[each] for each in wanted if each in campaign.history.ended]
     if not ended:
         return None

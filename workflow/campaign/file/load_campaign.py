@@ -109,8 +109,9 @@ def _with_best(root: Node) -> Node:
     best = search.child("best") if search is not None else None
     if search is None or best is None or not isinstance(best.value, str):
         return root
-    metrics, better = root.child("metrics"), search.child("better")
-    given = metrics.mapping() if metrics is not None else {}
+    if root.child("metrics") is None:  # the default stays
+        root = with_value(root, ("metrics", "time"), Node("run.wall_s", best.place))
+    given, better = root.children["metrics"].mapping(), search.child("better")
     figures = {name: each.child("of") or each for name, each in given.items()}
     free = "best" if "best" not in figures else "best-of-search"
     name = next((name for name, each in figures.items() if each.value == best.value), free)

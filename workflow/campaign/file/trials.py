@@ -106,6 +106,9 @@ def make_trials(campaign: Campaign) -> list[Trial]:
         message = f"removes all {len(points)} trials"
         problems.append(problem_at(root, ("exclude",), message, "leave at least one", at_key=True))
     runs = len(kept) * (spec.repetitions + spec.warmup)
+    if spec.search is not None:  # no search takes more than it may, nor a trial that is alone more than its own
+        searches = count // math.prod(len(spec.matrix[key]) for key in spec.search.over) + len(spec.include)
+        runs = min(runs, searches * max(spec.search.trials, spec.repetitions) + len(kept) * spec.warmup)
     if runs > MOST_RUNS:
         message = f"{runs} runs of {plural(len(kept), 'trial')}: a campaign has at most {MOST_RUNS}"
         problems.append(problem_at(root, ("repetitions",), message, "ask for fewer", at_key=True))

@@ -18,7 +18,6 @@ from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.results.results_model import (
-    DECIDED,
     ComparisonResult,
     MetricFacts,
     SearchDecision,
@@ -26,16 +25,9 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.results.samples import of_attempts, trial_result
-from workflow.campaign.search import (
-    Survivors,
-    measured_values,
-    search_groups,
-    search_metric,
-    search_state,
-    values_besides,
-)
+from workflow.campaign.search import Survivors, search_states, values_besides
 from workflow.campaign.statistics import Test, choose_test
-from workflow.campaign.verdicts import MedianRatio, PairVerdict, TwoSamples, decide_together
+from workflow.campaign.verdicts import OPPOSITE, MedianRatio, PairVerdict, TwoSamples, decide_together
 from workflow.engines import traits_of
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
@@ -156,22 +148,16 @@ def search_results(
     """What each search has found: its last two trials are compared like any two, all searches together."""
     if spec.search is None:
         return []
-    metric = next(each for each in facts if each.name == search_metric(spec))
+    metric = next(each for each in facts if each.of == spec.search.best)
     by_key = {each.key: each for each in trials}
-    groups = search_groups(spec, trials)
-    states = [search_state(spec, measured_values(spec, group, history)) for group in groups]
-    pairs = [
-        Pair("", None, None, {}, *(by_key[key] for key in state.left))
-        for state in states
-        if state.finished and len(state.left) == 2
-    ]
+    states = search_states(spec, trials, history)
+    last: list[tuple[str, ...]] = [state.left for _, state in states if state.finished and len(state.left) == 2]
+    pairs = [Pair("", None, None, {}, *(by_key[key] for key in left)) for left in last]
     compared = list(_compared(spec, pairs, [metric], history))
-    verdicts = decide_together([each.samples("pairs") for each in compared])
-    results = {each.pair.trial.key: each.result(verdict) for each, verdict in zip(compared, verdicts, strict=True)}
-    return [
-        _search_result(spec, group, state, results.get(state.left[0]) if state.left else None)
-        for group, state in zip(groups, states, strict=True)
-    ]
+    # With those that are still to come: no verdict is withdrawn by theirs.
+    verdicts = decide_together([each.samples("pairs") for each in compared], of=len(states))
+    results = {left: each.result(verdict) for left, each, verdict in zip(last, compared, verdicts, strict=True)}
+    return [_search_result(spec, group, state, results.get(state.left)) for group, state in states]
 
 
 def _search_result(
@@ -179,26 +165,26 @@ def _search_result(
 ) -> SearchResult:
     assert spec.search is not None
     over, parameters = spec.search.over, {each.key: each.parameters for each in group}
-    left, reason, ratio = list(state.left), "", MedianRatio(None, None, None)
+    reason, ratio = "", MedianRatio(None, None, None)
     decision: SearchDecision = "undecided"
     if not state.finished:
         decision = "unfinished"
-    elif len(left) < 2:
-        decision, reason = "found" if left else "none", "all others failed, or have no such figure"
+    elif not state.left:
+        decision = "none"
+    elif len(state.left) < 2 and state.only_failed:
+        decision, reason = "found", "all others failed, or have no such figure"
+    elif len(state.left) < 2:
+        reason = "the others failed, or dropped out before"
     elif compared is not None:
         ratio = MedianRatio(compared.ratio, compared.low, compared.high)
-        reason = "same" if compared.decision == "same" else compared.reason
-        if compared.decision == "slower":
-            left.reverse()
-            ratio = ratio.inverse()
-        if compared.decision in DECIDED:
-            decision = "found"
+        reason = {"same": "same", "slower": OPPOSITE}.get(compared.decision, compared.reason)
+        decision = "found" if compared.decision == "faster" else "undecided"
     return SearchResult(
-        metric=search_metric(spec),
+        metric=next(name for name, metric in spec.metrics.items() if metric.of == spec.search.best),
         at=values_besides(set(over), group[0]),
         trials=len(group),
         repetitions=sum(state.repetitions.values()),
-        left=[{key: parameters[each][key] for key in over} for each in left],
+        left=[{key: parameters[each][key] for key in over} for each in state.left],
         decision=decision,
         reason=reason,
         **ratio._asdict(),
@@ -232,11 +218,12 @@ def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[
     return pairs
 
 
-def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[tuple[str, str]]:
-    """The keys of each two trials that are compared."""
+def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial], history: History) -> list[tuple[str, str]]:
+    """The keys of each two trials that are compared; of a search those of the last two."""
     shown = [trial for trial in trials if not trial.is_baseline]
     pairs = (pair for request in spec.comparisons for pair in make_pairs(spec, request, shown))
-    return list(dict.fromkeys((pair.trial.key, pair.reference.key) for pair in pairs))
+    last = [state.left for _, state in search_states(spec, trials, history) if len(state.left) == 2]
+    return list(dict.fromkeys([*((pair.trial.key, pair.reference.key) for pair in pairs), *last]))
 
 
 def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
@@ -267,9 +254,12 @@ def _others(parameters: Mapping[str, object], keys: frozenset[str]) -> dict[str,
     return {name: value for name, value in parameters.items() if name not in keys}
 
 
-def interleaving_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> list[str]:
+def interleaving_notes(
+    comparisons: Sequence[ComparisonResult], searches: Sequence[SearchResult], spec: CampaignSpec
+) -> list[str]:
     """That trials are compared of which one was measured after the other."""
     count = sum(each.in_turns is False for each in comparisons)
+    count += sum(each.reason == NOT_INTERLEAVED for each in searches)
     if not count:
         return []
     one = "it has" if count == 1 else "they have"
@@ -361,10 +351,10 @@ def to_measure_again(
     return found
 
 
-def is_comparable(metric: str, trial: ScheduledTrial, reference: ScheduledTrial) -> bool:
-    """Whether a metric of two trials can be compared; also where the engine of a stream is not known."""
+def is_comparable(metric: str, *trials: ScheduledTrial) -> bool:
+    """Whether a metric of these trials can be compared; also where the engine of a stream is not known."""
     figure = to_figure_name(metric)
     if figure is None or figure.section != "streams" or figure.field not in _RATES:
         return True
-    engines = [each.engines[figure.name] for each in (trial, reference) if figure.name in each.engines]
+    engines = [each.engines[figure.name] for each in trials if figure.name in each.engines]
     return len({traits_of(engine).in_memory for engine in engines}) < 2

@@ -70,7 +70,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         notes=[
             *_busy_notes(load, schedule.cores),
             *condition_notes(repetitions),
-            *interleaving_notes(comparisons, spec),
+            *interleaving_notes(comparisons, searches, spec),
             *_again_notes(shown, history),
             *schedule.plan_notes,
             *_notes(spec, status.trials, results, history, repetitions),
@@ -150,7 +150,7 @@ def _count(trial: ScheduledTrial, wanted: int, spec: CampaignSpec, history: Hist
     succeeded, failed, reason = list[Attempt](), 0, ""
     for repetition in all_repetitions(trial.key, spec):
         attempt = history.ended.get(repetition)
-        if repetition.warmup or attempt is None:
+        if repetition.warmup or repetition.number > wanted or attempt is None:
             continue
         succeeded += [attempt] if attempt.state == "succeeded" else []
         if attempt.state == "failed":

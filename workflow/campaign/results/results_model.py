@@ -120,7 +120,8 @@ class SearchResult(ResultsPart):
         description="the values of the trials that can be the best one, the best first as far as is known"
     )
     decision: SearchDecision = Field(
-        description="found: the first of `left` is the best; none: all failed, or have no such figure"
+        description="found: the first of `left` is the better of the last two, or all others failed; none: all failed, "
+        "or have no such figure"
     )
     reason: str = Field("", description="why it is undecided, or was found without a comparison")
     ratio: float | None = Field(None, description="of the last two: the median of the ratios within the blocks")
@@ -169,9 +170,9 @@ class TrialCount(ResultsPart):
     trial: str
     parameters: dict[str, object]
     is_baseline: bool
-    succeeded: int = Field(description="measured repetitions")
+    succeeded: int = Field(description="of the measured repetitions that are wanted")
     failed: int
-    wanted: int
+    wanted: int = Field(description="of a search: how many it has asked for up to now")
     violated: int = Field(0, description="of those that succeeded: how many did not meet an expectation")
     violations: list[TrialViolation] = Field([])
     reason: str = Field("", description="why the last failed repetition failed")

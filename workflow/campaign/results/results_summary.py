@@ -21,8 +21,8 @@ from workflow.formatting import plain_figure, plural
 
 def results_summary(results: CampaignResults) -> str:
     """`32 of 32 repetitions succeeded; 2 comparisons decided; median load 0.4 on 2 cores; sst is the fastest: …`."""
-    parts = [_count_text(results.trials), _decided_text(results.comparisons), _load_text(results)]
-    parts += [_best_text(results), *(_search_text(each, results) for each in results.searches)]
+    parts = [_search_text(each, results) for each in results.searches]
+    parts += [_count_text(results.trials), _decided_text(results.comparisons), _load_text(results), _best_text(results)]
     return "; ".join(part for part in parts if part) + "."
 
 
@@ -55,7 +55,7 @@ def _load_text(results: CampaignResults) -> str:
 
 
 def _search_text(search: SearchResult, results: CampaignResults) -> str:
-    """`the best of 8 trials: ranks=2 via=sst, 0.71 of the stages.s.step_s of ranks=2 via=bp5 [0.69, 0.74]`."""
+    """`the better of the last two of 8 trials: via=sst, 0.71 of the stages.s.step_s of via=bp5 [0.69, 0.74]`."""
     names = short_names([*search.at, *(key for its in search.left[:1] for key in its)])
     left = [trial_text(its, names) for its in search.left]
     among = plural(search.trials, "trial") + (f" with {trial_text(search.at, names)}" if search.at else "")
@@ -71,7 +71,8 @@ def _search_text(search: SearchResult, results: CampaignResults) -> str:
         if search.low is not None and search.high is not None:
             ratio += f" [{plain_figure(search.low)}, {plain_figure(search.high)}]"
     if search.decision == "found":
-        return f"the best of {among}: {left[0]}, {ratio or reason}"
+        best = "better of the last two" if ratio else "best"
+        return f"the {best} of {among}: {left[0]}, {ratio or reason}"
     if reason == "same":
         reason = f"the same within {metric.threshold * 100:g} %"
     more = "; ".join(filter(None, (ratio and f"the first has {ratio}", reason)))
