@@ -184,7 +184,7 @@ def test_junit_of_a_run_has_the_failed_trials(tmp_path: Path) -> None:
 def test_data_of_runs_stay_unless_the_file_says_that_they_go(tmp_path: Path) -> None:
     """What is removed is said before the first repetition, and in the plan."""
     campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
-    assert "the data that the stages write stay in tiny/runs: how much is not known" in campaign.wf("plan")
+    assert "the data that the stages write stay in campaigns/tiny/runs: how much is not known" in campaign.wf("plan")
     assert "removed" not in campaign.wf("run", "-q")
     assert [path.read_text() for path in campaign.directory.rglob("data")] == ["1\n"]
     campaign.write(values=1, repetitions=3, more="keep: records\n")

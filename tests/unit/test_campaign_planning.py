@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -201,7 +202,7 @@ def test_what_becomes_of_the_data_and_how_much_it_is(tmp_path: Path) -> None:
         (found,) = data_advice(planned, history, place, free)
         return found.level, found.place.rpartition("/")[2], found.message
 
-    stay = "the data that the stages write stay in c/runs: "
+    stay = f"the data that the stages write stay in {os.path.relpath(place / 'runs')}: "
     assert said() == ("note", "campaign.yaml", f"{stay}at least {size(5 * each)}")
     assert said(5 * each)[0] == "note"
     free = 5 * each - 1
@@ -258,3 +259,21 @@ def test_trials_that_differ_in_what_this_adios2_cannot_do_are_named(tmp_path: Pa
         assert [each.decision for each in results.comparisons] == decisions
         assert {each.reason for each in results.comparisons} == ({SAME_RUN} if planned is unable else {""})
         assert any(note.startswith(said) for note in results.notes) == (planned is unable)
+
+
+def test_times_with_and_without_the_work_of_readers_are_noted(tmp_path: Path) -> None:
+    starter = Path(__file__).parents[2] / "examples/00-starter/pipeline.yaml"
+    (tmp_path / "pipeline.yaml").write_text(starter.read_text())
+    text = (
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nrepetitions: 6\nmetrics: {step: stages.sim.step_s}\n"
+        "matrix: {streams.field.via: [%s]}\n"
+    )
+
+    def noted(engines: str) -> list[str]:
+        (tmp_path / "campaign.yaml").write_text(text % engines)
+        planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+        return [each.message for each in advise_campaign(planned) if "readers" in each.message]
+
+    (note,) = noted("sst, bp5")
+    assert note.startswith("metric step: stages.sim.step_s has the work of the readers of field in it where they read")
+    assert noted("sst, shm") == []

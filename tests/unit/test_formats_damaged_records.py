@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,12 @@ def test_a_lease_that_is_damaged_is_none(tmp_path: Path, text: str) -> None:
 def test_a_plan_that_is_nested_too_deeply_is_no_plan() -> None:
     with pytest.raises(RunError, match=r"plan.json cannot be read: it is not JSON: it is nested too deeply"):
         read_plan('{"stages":' + "[" * 100_000, "plan.json")
+
+
+@pytest.mark.parametrize("record", [None, [], "x", 3])
+def test_what_is_no_record_is_a_type_error(record: Any) -> None:
+    with pytest.raises(TypeError, match="no record"):
+        from_fields(Lease, record)
 
 
 def test_fields_are_checked_by_their_types() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,6 +21,7 @@ from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
 from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size
 from workflow.plan.plan_model import Plan
+from workflow.report_figures import to_figure_name
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node
 
@@ -52,6 +54,7 @@ def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
         *(search_problems(planned) if planned.spec.search is not None else repetition_advice(planned)),
         *empty_comparisons(planned),
         *equal_trials(planned),
+        *times_without_readers(planned),
         *to_notes(["`search` has no effect: a gate runs all trials of both versions"] if ignored else []),
         *to_notes(plan_notes(planned)),
     ]
@@ -79,6 +82,24 @@ def search_problems(planned: PlannedCampaign) -> list[Problem]:
     if spec.repetitions < each:
         message = f"{plural(spec.repetitions, 'repetition')} per trial are too few: {why}"
         found.append(_at_repetitions(root, message, f"`repetitions: {each}` or more", "error"))
+    return found
+
+
+def times_without_readers(planned: PlannedCampaign) -> list[Problem]:
+    """That times of a stage are compared of which some have the work of its readers in them, and some have not."""
+    found = []
+    for name, metric in planned.spec.metrics.items():
+        figure = to_figure_name(metric.of)
+        if figure is None or figure.section != "stages" or figure.figure.unit != "s":
+            continue
+        streams = [stream for each in planned.ready for stream in each.plan.streams if stream.writer == figure.name]
+        after = sorted({stream.name for stream in streams if stream.coupling == "after"})
+        if after and any(stream.coupling != "after" for stream in streams if stream.name in after):
+            text = (
+                f"metric {name}: {metric.of} has the work of the readers of {' and '.join(after)} in it where they "
+                f"read while {figure.name} runs, and not where they read afterwards; `run.wall_s` has all of it"
+            )
+            found.append(to_message("note", text))
     return found
 
 
@@ -196,7 +217,7 @@ def data_advice(planned: PlannedCampaign, history: History, directory: Path, fre
     its, more = (_data_size(planned, which, history) for which in (asked, left))
     if its == (0, True):
         return []
-    text = f"the data that the stages write stay in {directory.name}/runs: {its.text}"
+    text = f"the data that the stages write stay in {os.path.relpath(directory / 'runs')}: {its.text}"
     if too_much := free_bytes is not None and more.bytes > free_bytes:
         text += f", of which {size(more.bytes)} are still to be written, and {size(free_bytes or 0)} are free there"
     root, hint = planned.campaign.root, "`keep: records` removes them after each repetition that succeeds"
