@@ -14,6 +14,8 @@ from tests.support.pilot_campaigns import PilotCampaign, overlapping
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
 from tests.support.waiting import wait_until
+from workflow.campaign.execution.driver_lease import KILLED_S, STOP_S
+from workflow.campaign.execution.parsl_workers import LOST_S
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.guard import node_guard
 from workflow.run.proof import rank_probe
@@ -24,6 +26,9 @@ pytestmark = pytest.mark.slow
 MIXED = "site: test-slurm\nmatrix: {stages.one.ranks: [1, 2]}\n"
 ON_NODES = "    place: {ranks_per_node: 1}\n"
 GONE_S = 60.0
+# Of a driver that is killed the nodes know by the silence of Parsl's interchange on its host, which ends with it: its
+# file system may only stall. Then the supervisors on the nodes stop their runs.
+WITHOUT_DRIVER_S = LOST_S + STOP_S + KILLED_S + GONE_S
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +190,7 @@ def test_without_its_driver_all_ends_and_the_next_one_goes_on(
     process.send_signal(number)
     process.communicate(timeout=GONE_S)
     assert process.returncode == (130 if number is signal.SIGTERM else -number)
-    wait_until(lambda: not jobs(cluster), "the end of the pilot's job", GONE_S)
+    wait_until(lambda: not jobs(cluster), "the end of the pilot's job", WITHOUT_DRIVER_S)
     wait_until(lambda: not campaign.processes(), f"the end of {campaign.processes()}", GONE_S)
     before = campaign.succeeded()
     assert 4 <= len(before) <= 6

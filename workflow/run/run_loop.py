@@ -121,6 +121,8 @@ QUIET_S = 1.0
 PAUSE_S = 10.0
 # How often the scheduler is asked about nodes that are silent.
 ASK_NODES_S = 15.0
+# So long the guards of nodes may take at the end of a run of which ranks may have been killed.
+CLEARED_S = 3.0
 
 
 class RunLoop:
@@ -236,7 +238,8 @@ class RunLoop:
             if self.prover is not None:
                 self.prover.close()
             if self.guards is not None:
-                self.guards.close()
+                ended = self.state.finished
+                self.guards.close(0.0 if ended is not None and ended.state == "succeeded" else CLEARED_S)
             if self.has_freed_nodes:
                 remove_links(self.run_dir)  # the guards needed them
             self.log.close()

@@ -59,6 +59,8 @@ _LONGEST_PASS_S = 2.0
 _TURN_S = 0.5
 # How often all processes of the node are looked at: often while stages start.
 _SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
+# What the supervisor says on standard input at the end of a run.
+END_WORD = b"e"
 # So long after a rank was first seen its MPI may make shared memory.
 _MPI_START_S = 120.0
 # How often load and memory are sent, where nothing else is.
@@ -182,17 +184,19 @@ def _read_beat(path: Path) -> int | None:
 
 
 class _BeatPipe:
-    """Standard input: the beats of the supervisor, where the launcher passes them on to this node."""
+    """Standard input: the beats of the supervisor, and that the run has ended, where the launcher passes them on to
+    this node."""
 
     def __init__(self) -> None:
-        self.is_closed = False
+        self.is_closed = self.has_ended = False
 
     def has_beat(self) -> bool:
         """Whether one has come since the last call."""
         came = False
         with contextlib.suppress(OSError, ValueError):
             while not self.is_closed and select.select([0], [], [], 0)[0]:
-                self.is_closed = not os.read(0, 4096)
+                said = os.read(0, 4096)
+                self.is_closed, self.has_ended = not said, self.has_ended or END_WORD in said
                 came = came or not self.is_closed
         return came
 
@@ -424,7 +428,7 @@ def main(run_dir: str, limit_s: str, job: str = "", *command: str) -> int:
                 time.sleep(_OWN_END_S)
                 _end_job(Path(run_dir), lease.monitor.silent_s, job, list(command))
             return 0
-        if (asked.came or requests.ended) and not find_members(run_dir):
+        if (asked.came or requests.ended or pipe.has_ended) and not find_members(run_dir):
             ranks.remove_shared()
             _apart(requests.remove_spools, _FILES_S)
             return 0

@@ -102,7 +102,7 @@ class _Connection(threading.Thread):
             ready.poll(1000 * _TURN_S)
             if time.monotonic() - said >= BEAT_S:
                 said = time.monotonic()
-                self._say_beat()
+                self.say()
             lines, goes_on = self._lines()
             with self._lock:
                 now = self._now()
@@ -120,11 +120,11 @@ class _Connection(threading.Thread):
             events, self._events = self._events, []
         return events
 
-    def _say_beat(self) -> None:
-        """One byte, which some launchers pass on to all guards."""
+    def say(self, word: bytes = b"\n") -> None:
+        """A beat, or another word, which some launchers pass on to all guards."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
-            os.write(self._process.stdin.fileno(), b"\n")
+            os.write(self._process.stdin.fileno(), word)
 
     def _lines(self) -> tuple[list[bytes], bool]:
         """The whole lines that have come; whether more may come."""
@@ -223,8 +223,15 @@ class NodeGuards:
         except subprocess.TimeoutExpired:
             return False
 
-    def close(self) -> None:
-        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
+    def close(self, within_s: float = 0.0) -> None:
+        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat.
+
+        `within_s`: how long they may remove first what ranks that were killed have left. srun ends them by SIGKILL.
+        """
+        if self._process is not None and self._connection is not None and within_s:
+            self._connection.say(node_guard.END_WORD)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(within_s)
         if self._process is not None:
             deadline = time.monotonic() + _END_S
             for number in (signal.SIGTERM, signal.SIGKILL):
