@@ -34,7 +34,8 @@ def test_the_nodes_of_the_job_are_found(cluster: SlurmCluster, pipeline: Path) -
     began = time.time()
     cluster.client(
         "salloc", "--quiet", "--nodes=3", "--nodelist=n2,n3,n4", "--exclusive", "--mem=300", "--time=7",
-        *WF, "run", str(pipeline), "--site", "auto", "--run-dir", str(run), "--quiet",
+        "env", f"XDG_STATE_HOME={pipeline.parent}", *WF, "run", str(pipeline), "--site", "auto", "--run-dir", str(run),
+        "--quiet",
     )  # fmt: skip
     received = json.loads((run / "allocation.json").read_text())
     assert (received["source"], received["notes"]) == ("slurm", [])
