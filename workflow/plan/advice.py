@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
@@ -53,13 +53,10 @@ def advise(
 
 def _on_checkpoints(stages: Mapping[str, StagePlan], streams: Sequence[StreamPlan], notes: Notes) -> None:
     """What a stage saves helps no run that goes on while one that needs its steps from memory begins anew."""
+    by_reader = _by_reader(each for each in streams if not each.is_kept and not each.has_whole_spool)
     for stage in stages.values():
-        above, new = set[str](), {stage.name} if stage.from_start else set[str]()
-        while new:
-            above |= new
-            passed = [each for each in streams if not each.is_kept and not each.has_whole_spool]
-            new = {each.writer for each in passed if above & {*each.readers}} - above
-        if saving := [name for name in above - {stage.name} if stages[name].checkpoint is not None]:
+        above = _above(stage.name, by_reader) - {stage.name} if stage.from_start else set[str]()
+        if saving := [name for name in above if stages[name].checkpoint is not None]:
             names = " and ".join(sorted(saving))
             notes.advise(
                 f"stages.{stage.name}: {stage.name} {stage.from_start}; so `wf resume` begins with the first step, of "
@@ -140,10 +137,7 @@ def _on_programs(
 
 def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:
     """Two ways in memory between two stages: opened in different orders, they wait for each other in a circle."""
-    by_reader: dict[str, list[StreamPlan]] = {}
-    for stream in streams:
-        for reader in stream.readers if stream.traits.in_memory else []:
-            by_reader.setdefault(reader, []).append(stream)
+    by_reader = _by_reader(each for each in streams if each.traits.in_memory)
     for reader, read in by_reader.items():
         if len(read) < 2:
             continue
@@ -158,6 +152,14 @@ def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredS
                         f"{common[0]}: every open waits for its other end, so {reader} must open its streams in the "
                         f"same order as {common[0]}"
                     )
+
+
+def _by_reader(streams: Iterable[StreamPlan]) -> dict[str, list[StreamPlan]]:
+    found: dict[str, list[StreamPlan]] = {}
+    for stream in streams:
+        for reader in stream.readers:
+            found.setdefault(reader, []).append(stream)
+    return found
 
 
 def _above(stage: str, by_reader: Mapping[str, Sequence[StreamPlan]]) -> set[str]:
