@@ -238,8 +238,9 @@ class RunLoop:
             if self.prover is not None:
                 self.prover.close()
             if self.guards is not None:
-                ended = self.state.finished
-                self.guards.close(0.0 if ended is not None and ended.state == "succeeded" else CLEARED_S)
+                if self.state.finished is None or self.state.finished.state != "succeeded":
+                    self.guards.let_clear(CLEARED_S)
+                self.guards.close()
             if self.has_freed_nodes:
                 remove_links(self.run_dir)  # the guards needed them
             self.log.close()

@@ -216,6 +216,18 @@ class NodeGuards:
         with contextlib.suppress(OSError):
             self._ask(self._asked._replace(ended=True))
         self._starts = _STARTS
+        return self._have_left(within_s)
+
+    def let_clear(self, within_s: float) -> None:
+        """Let them remove what ranks that were killed have left, where the launcher passes the word on to all of them:
+        srun, which then ends them by SIGKILL."""
+        if self._request is None or self._connection is None:
+            return
+        if LAUNCHERS[self._request.launcher].passes_input:
+            self._connection.say(node_guard.END_WORD)
+            self._have_left(within_s)
+
+    def _have_left(self, within_s: float) -> bool:
         if self._process is None:
             return False
         try:
@@ -223,15 +235,8 @@ class NodeGuards:
         except subprocess.TimeoutExpired:
             return False
 
-    def close(self, within_s: float = 0.0) -> None:
-        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat.
-
-        `within_s`: how long they may remove first what ranks that were killed have left. srun ends them by SIGKILL.
-        """
-        if self._process is not None and self._connection is not None and within_s:
-            self._connection.say(node_guard.END_WORD)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(within_s)
+    def close(self) -> None:
+        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
         if self._process is not None:
             deadline = time.monotonic() + _END_S
             for number in (signal.SIGTERM, signal.SIGKILL):
