@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -143,6 +143,17 @@ def search_schedule(ranks: Sequence[int] = (1, 2)) -> Schedule:
     return Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
 
 
+def rounds(spec: CampaignSpec, schedule: Schedule, history: History) -> Iterator[list[Repetition]]:
+    """What a search asks for and has not run, again and again, until it asks for nothing more."""
+    while True:
+        asked = asked_counts(spec, schedule.trials, history)
+        todo = [Repetition(key, number) for key, count in asked.items() for number in range(1, count + 1)]
+        todo = [each for each in todo if not history.succeeded(each) and each not in history.failures]
+        if not todo:
+            return
+        yield todo
+
+
 def measure(
     history: History,
     spec: CampaignSpec,
@@ -153,12 +164,7 @@ def measure(
 ) -> None:
     """What a search asks for, until it asks for nothing more."""
     draw, at = random.Random(1), 0
-    while True:
-        asked = asked_counts(spec, schedule.trials, history)
-        todo = [Repetition(key, number) for key, count in asked.items() for number in range(1, count + 1)]
-        todo = [each for each in todo if not history.succeeded(each) and each not in history.failures]
-        if not todo:
-            return
+    for todo in rounds(spec, schedule, history):
         for each in sorted(todo, key=lambda one: one.number):
             at += 1
             seconds = time.get(each.key, math.nan)
@@ -285,12 +291,7 @@ def test_of_equal_trials_a_winner_is_seldom_claimed() -> None:
         draw = random.Random(seed)
         schedule, history = search_schedule(ranks=[1]), History()
         spec = search_spec(threshold=0.001)
-        while True:
-            asked = asked_counts(spec, schedule.trials, history)
-            todo = [Repetition(key, number) for key, count in asked.items() for number in range(1, count + 1)]
-            todo = [each for each in todo if not history.succeeded(each)]
-            if not todo:
-                break
+        for todo in rounds(spec, schedule, history):
             for each in todo:
                 history.end(each, replace(end(draw.lognormvariate(0, 0.1)), started=float(each.number)))
         claimed += make_results(spec, schedule, history).searches[0].decision == "found"
@@ -300,12 +301,7 @@ def test_of_equal_trials_a_winner_is_seldom_claimed() -> None:
 def test_the_progress_of_a_search_counts_what_it_will_have_run() -> None:
     spec, schedule, history = search_spec(), search_schedule(), History()
     progress, counted = _Progress(spec, schedule.trials), []
-    while True:
-        asked = asked_counts(spec, schedule.trials, history)
-        todo = [Repetition(key, number) for key, count in asked.items() for number in range(1, count + 1)]
-        todo = [each for each in todo if not history.succeeded(each)]
-        if not todo:
-            break
+    for todo in rounds(spec, schedule, history):
         for each in todo:
             ended = end(TIMES[each.key])
             history.end(each, ended)

@@ -58,21 +58,21 @@ def plan_campaign(
 
 def _size(planned: PlannedCampaign, directory: Path, sites: Sites) -> CampaignSize:
     """What the repetitions that are not finished need, with durations from the ledger where there is one."""
-    from workflow.campaign.execution.campaign_loop import asked_repetitions, is_left
+    from workflow.campaign.execution.campaign_loop import is_left
     from workflow.campaign.execution.choose_executor import has_all_cores
     from workflow.campaign.ledger import read_history
     from workflow.campaign.planning.campaign_size import pilots_of, size_campaign
     from workflow.campaign.planning.trial_requests import EstimatedDurations
+    from workflow.campaign.search import asked_repetitions
 
     first = planned.ready[0]
     site = sites.find(first.loaded, first.trial.of_site)
     history = read_history(directory)
     asked = asked_repetitions(planned, history, to_the_end=True)
-    left = {each for each in asked if is_left(planned, history, each)}
+    finished = {each for each in asked if not is_left(planned, history, each)}
     estimates = EstimatedDurations.from_history(history, planned.spec.expected, planned.spec.deadline)
     pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
-    size = size_campaign(planned, estimates, pilots, set(planned.repetitions) - left)
-    return replace(size, finished=len(asked) - len(left))
+    return size_campaign(planned, estimates, pilots, finished, asked)
 
 
 def campaign_options(

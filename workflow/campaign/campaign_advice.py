@@ -9,14 +9,13 @@ from statistics import median
 from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import to_trials
-from workflow.campaign.execution.campaign_loop import asked_repetitions
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.planning.content_key import same_runs
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_notes
 from workflow.campaign.results.comparisons import count_comparisons, is_comparable
-from workflow.campaign.search import fewest_repetitions, search_groups
+from workflow.campaign.search import asked_repetitions, fewest_repetitions, search_groups
 from workflow.campaign.statistics import FEWEST, choose_test, repetitions_needed
 from workflow.errors import Problem, Severity, to_message, to_notes
 from workflow.formatting import duration, node_hours, plural, size

@@ -23,7 +23,6 @@ from workflow.campaign.execution.campaign_loop import (
     Driver,
     EndedRepetition,
     RepetitionChoice,
-    asked_repetitions,
     is_left,
     remaining,
     run_repetitions,
@@ -37,6 +36,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.comparisons import compared_keys, to_measure_again
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
+from workflow.campaign.search import asked_repetitions
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.provenance.provenance_model import read_provenance
 from workflow.site.this_machine import usable_cores

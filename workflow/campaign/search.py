@@ -13,9 +13,10 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple
 
-from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.campaign.campaign_directory import ScheduledTrial, to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import History, Repetition
+from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.statistics import FEWEST, repetitions_needed
 from workflow.report_figures import Better, to_figure_name
 
@@ -136,3 +137,14 @@ def asked_counts(
     for _, state in search_states(spec, ordered, history, to_the_end=to_the_end):
         asked.update(state.repetitions)
     return asked
+
+
+def asked_repetitions(planned: PlannedCampaign, history: History, *, to_the_end: bool = False) -> list[Repetition]:
+    """The repetitions that a campaign asks for: all, or of a search those of its trials that go on.
+
+    `to_the_end`: as many as there will be at the end of the search.
+    """
+    if planned.spec.search is None:
+        return planned.repetitions
+    asked = asked_counts(planned.spec, to_trials(planned), history, to_the_end=to_the_end)
+    return [each for each in planned.repetitions if each.warmup or each.number <= asked[each.key]]

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from workflow.campaign.campaign_directory import RUNS_FOLDER, ScheduledTrial, to_scheduled, to_trials
+from workflow.campaign.campaign_directory import RUNS_FOLDER, ScheduledTrial, to_scheduled
 from workflow.campaign.execution.driver_lease import StopRequests
 from workflow.campaign.execution.repetition import DecideOnSite, StartedAttempt, remove_data
 from workflow.campaign.ledger import Attempt, History, Ledger, OpenAttempt, Repetition
 from workflow.campaign.planning.content_key import changed_file
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
-from workflow.campaign.search import asked_counts
+from workflow.campaign.search import asked_repetitions
 from workflow.errors import RunError
 from workflow.formats.run_clock import steady_time
 from workflow.formatting import duration
@@ -240,17 +240,6 @@ class EndedRepetition:
 def remaining(planned: PlannedCampaign, history: History, which: RepetitionChoice = UNFINISHED) -> list[Repetition]:
     """The repetitions that are not finished: neither succeeded nor failed as often as they may. Or as `which` says."""
     return [each for each in asked_repetitions(planned, history) if is_left(planned, history, each, which)]
-
-
-def asked_repetitions(planned: PlannedCampaign, history: History, *, to_the_end: bool = False) -> list[Repetition]:
-    """The repetitions that a campaign asks for: all, or of a search those of its trials that go on.
-
-    `to_the_end`: as many as there will be at the end of the search.
-    """
-    if planned.spec.search is None:
-        return planned.repetitions
-    asked = asked_counts(planned.spec, to_trials(planned), history, to_the_end=to_the_end)
-    return [each for each in planned.repetitions if each.warmup or each.number <= asked[each.key]]
 
 
 def is_left(planned: PlannedCampaign, history: History, each: Repetition, which: RepetitionChoice = UNFINISHED) -> bool:

@@ -7,7 +7,7 @@ different sizes fit together on the nodes shows when they run.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,10 +107,11 @@ def size_campaign(
     estimates: EstimatedDurations,
     pilots: PilotsOfCampaign,
     finished: Collection[Repetition] = (),
+    asked: Sequence[Repetition] | None = None,
 ) -> CampaignSize:
-    """The size of a campaign, without what is finished."""
+    """The size of a campaign, without what is finished. `asked`: the repetitions that it asks for, by default all."""
     nodes, cores = pilots.size.nodes, len(pilots.size.cores)
-    todo = [each for each in planned.repetitions if each not in finished]
+    todo = [each for each in (planned.repetitions if asked is None else asked) if each not in finished]
     requests = all_requests(planned, todo, estimates, share_nodes=pilots.share_nodes)
     known_by = _known_by(planned, estimates)
     longest_s = math.inf if known_by == "deadline" else pilots.size.time_s  # a guess is no reason not to try

@@ -157,14 +157,18 @@ def search_results(
     # With those that are still to come: no verdict is withdrawn by theirs.
     verdicts = decide_together([each.samples("pairs") for each in compared], of=len(states))
     results = {left: each.result(verdict) for left, each, verdict in zip(last, compared, verdicts, strict=True)}
-    return [_search_result(spec, group, state, results.get(state.left)) for group, state in states]
+    over = spec.search.over
+    return [_search_result(over, metric.name, group, state, results.get(state.left)) for group, state in states]
 
 
 def _search_result(
-    spec: CampaignSpec, group: Sequence[ScheduledTrial], state: Survivors, compared: ComparisonResult | None
+    over: Sequence[str],
+    metric: str,
+    group: Sequence[ScheduledTrial],
+    state: Survivors,
+    compared: ComparisonResult | None,
 ) -> SearchResult:
-    assert spec.search is not None
-    over, parameters = spec.search.over, {each.key: each.parameters for each in group}
+    parameters = {each.key: each.parameters for each in group}
     reason, ratio = "", MedianRatio(None, None, None)
     decision: SearchDecision = "undecided"
     if not state.finished:
@@ -180,7 +184,7 @@ def _search_result(
         reason = {"same": "same", "slower": OPPOSITE}.get(compared.decision, compared.reason)
         decision = "found" if compared.decision == "faster" else "undecided"
     return SearchResult(
-        metric=next(name for name, metric in spec.metrics.items() if metric.of == spec.search.best),
+        metric=metric,
         at=values_besides(set(over), group[0]),
         trials=len(group),
         repetitions=sum(state.repetitions.values()),
