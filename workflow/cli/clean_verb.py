@@ -22,12 +22,10 @@ from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message, to_n
 
 if TYPE_CHECKING:
     from workflow.cli.json_output import CleanResult
-    from workflow.report.report_model import RunLine, RunVerdict
+    from workflow.report.report_model import RunLine
 
 # How many of the newest runs stay where nothing else is asked for.
 KEPT = 5
-# The states of runs that have a verdict.
-ENDED: tuple[RunVerdict, ...] = ("succeeded", "failed", "interrupted", "stopped")
 # The name that a run gets before it is removed: whenever that is interrupted, a run is whole or gone.
 REMOVED = ".removed-"
 
@@ -153,6 +151,7 @@ def _in_use(run_dir: Path, line: RunLine) -> str:
     from workflow.run.control.lease import may_be_written
     from workflow.run.records.attached_runs import attached_runs
     from workflow.run.records.find_runs import linking_runs
+    from workflow.run.state.lifecycle_events import OUTCOMES
 
     if run_dir.is_symlink():
         return "it is a link to a run elsewhere"
@@ -160,7 +159,7 @@ def _in_use(run_dir: Path, line: RunLine) -> str:
         return "it is a repetition of a campaign"
     if line.state == "submitted":
         return f"its job has not started; `wf cancel {run_dir.name}` cancels it"
-    if line.state not in ENDED:
+    if line.state not in OUTCOMES:
         return f"it is {line.state}; `wf cancel {run_dir.name}` ends what is left of it, and gives it a verdict"
     if may_be_written(run_dir):
         return "its supervisor may still write the report"
@@ -170,7 +169,7 @@ def _in_use(run_dir: Path, line: RunLine) -> str:
     if Path.cwd().is_relative_to(run_dir.resolve()):
         return "the working directory is in it; `cd` to another one first"
     for each in list_runs(attached_runs(run_dir)):
-        if each.state not in ENDED:
+        if each.state not in OUTCOMES:
             return f"{each.name}, which is attached to it, is {each.state}: wf detach {run_dir.name} {each.name}"
     return ""
 

@@ -15,6 +15,7 @@ from workflow.report.report_model import Report
 from workflow.run.chain import NEXT_PART_FILE
 from workflow.run.part_files import parts_before
 from workflow.run.records.run_notes import NOTES_FILE
+from workflow.run.state.lifecycle_events import OUTCOMES
 from workflow.run.state.run_state import RunState
 
 
@@ -90,7 +91,7 @@ def read_report(run_dir: Path) -> Report:
         newest = max(path.stat().st_mtime_ns for path in (run_dir / "events.jsonl", *later))
         if stored.stat().st_mtime_ns >= newest:
             report = Report.model_validate(read_json(stored.read_bytes()))
-            if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):
+            if report.run.state in OUTCOMES:
                 return with_related_runs(report, run_dir)  # a part may have been made since
     except (OSError, ValueError):
         pass  # not there, half-written, or of another version: compute it from the files that it came from

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from workflow.formatting import duration
 from workflow.launch.rank_ends import EndCause
@@ -12,6 +12,7 @@ from workflow.run.state.events import Event, RunWarning
 Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
 RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "supervisor_killed"]
 # Those that are not the fault of the programs.
