@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 MIXED = "site: test-slurm\nmatrix: {stages.one.ranks: [1, 2]}\n"
 ON_NODES = "    place: {ranks_per_node: 1}\n"
 GONE_S = 60.0
-# Of a driver that is killed the nodes know by the silence of Parsl's interchange on its host, which ends with it: its
-# file system may only stall. Then the supervisors on the nodes stop their runs.
+# Of a driver that is killed the nodes know by its silence, and by Parsl's interchange on its host, which ends with it.
+# Then the supervisors on the nodes stop their runs.
 WITHOUT_DRIVER_S = LOST_S + STOP_S + KILLED_S + GONE_S
 
 
@@ -177,11 +177,7 @@ def test_a_node_on_which_nothing_starts_is_given_up_before_the_deadline_of_the_s
     assert said.count("pilot p1: node n3 is lost, and not used again") == 1
 
 
-# On other hosts a driver that is silent counts as dead after ten minutes: its file system may only stall.
-LATE = pytest.mark.xfail(run=False, reason="the nodes of a driver that was killed are free after ten minutes only")
-
-
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=LATE, id="SIGKILL"), signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
 def test_without_its_driver_all_ends_and_the_next_one_goes_on(
     number: signal.Signals, cluster: SlurmCluster, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ from workflow.campaign.execution.campaign_loop import (
 from workflow.campaign.execution.driver_lease import (
     KEYS_FOLDER,
     PILOTS_FOLDER,
+    DriverWatch,
     StopRequests,
     bound_command,
     driver_lease,
@@ -50,7 +51,7 @@ from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.provenance.collect import start_context
 from workflow.run.control import lease as lease_file
-from workflow.run.control.lease import Heartbeat, has_lease, read_lease
+from workflow.run.control.lease import Heartbeat, Lease, has_lease, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.processes.process_tree import is_suspended
 from workflow.run.records.events_file import to_line
@@ -97,6 +98,25 @@ def test_a_session_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     wait_until((tmp_path / "ready").exists, "the command ignores SIGTERM")
     end_session(process, stop_s=0.3, killed_s=WITHIN_S)
     assert process.returncode == -signal.SIGKILL and not living_groups([process.pid])
+
+
+@pytest.mark.parametrize("was_open", [True, False], ids=["was open", "was always refused"])
+def test_a_silent_driver_on_another_host_is_dead_when_its_open_door_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_open: bool
+) -> None:
+    """Silence alone may be that of a file system that stalls, and a firewall may refuse what it has never let pass."""
+    monkeypatch.setattr(lease_of_driver, "LOOK_S", 0.0)
+    monkeypatch.setattr(lease_of_driver, "SILENCE_S", 0.0)
+    driver = Lease("elsewhere", 12, 0, str(tmp_path), "another boot", 3)
+    (tmp_path / LEASE_FILE).write_text(json.dumps(asdict(driver)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        door = listener.getsockname()
+        if was_open:
+            watch = DriverWatch(tmp_path, driver, [door])
+            assert not watch.is_lost(), "its file system may stall"
+    if not was_open:
+        watch = DriverWatch(tmp_path, driver, [door])
+    assert watch.is_lost() is was_open
 
 
 def test_what_a_bound_command_leaves_ends_with_it(tmp_path: Path) -> None:

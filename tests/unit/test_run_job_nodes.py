@@ -62,6 +62,7 @@ def test_stages_without_a_launcher_run_beside_the_supervisor() -> None:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("WF_RUN_DIR", raising=False)
+    monkeypatch.delenv("SLURM_CLUSTER_NAME", raising=False)
     monkeypatch.setattr("workflow.run.run_allocation.node_name", lambda: OWN)
     return tmp_path / "state/wf/jobs"
 
@@ -100,6 +101,19 @@ def test_a_run_whose_supervisor_has_died_holds_nothing(state: Path, tmp_path: Pa
     with claimed_nodes(started(tmp_path, "b"), plan_of(4), JOB) as got:
         assert got is JOB
         assert json.loads((state / "slurm-12/8.json").read_text())["hosts"] == ["n1", "n2", "n3", "n4"]
+
+
+@pytest.mark.usefixtures("state")
+def test_jobs_of_one_number_on_two_clusters_that_share_a_home_are_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A centre's clusters count their jobs apart, and name their nodes alike."""
+    first, second = started(tmp_path, "a"), started(tmp_path, "b")
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "big")
+    with Heartbeat(first), claimed_nodes(first, plan_of(4), JOB):
+        monkeypatch.setenv("SLURM_CLUSTER_NAME", "small")
+        with claimed_nodes(second, plan_of(4), JOB) as got:
+            assert got is JOB
 
 
 @pytest.mark.usefixtures("state")

@@ -1,9 +1,9 @@
 """What a run gets of the allocation that it is started in: its nodes, their cores, and until when.
 
 The nodes of a batch job are divided among the runs in it: a second run gets nodes that the first leaves free. A run
-claims its nodes by a record below the user's state directory, `wf/jobs/slurm-12/3.json`. It counts while the supervisor
-of its run lives, and may be removed at any time. Where none can be written, the record is one of this host, in its
-folder for temporary files; a note of the run says that runs on other hosts do not see it.
+claims its nodes by a record below the user's state directory, `wf/jobs/slurm-frontier-12/3.json`. It counts while the
+supervisor of its run lives, and may be removed at any time. Where none can be written, the record is one of this host,
+in its folder for temporary files; a note of the run says that runs on other hosts do not see it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from workflow.run.records.attached_runs import attached_to
 from workflow.run.records.find_runs import state_dir
 from workflow.run.records.job_record import JobRecord
 from workflow.run.state.events import AllocationReceived
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.discover import discover_allocation
 
 # Records of a job that began so long ago are removed.
@@ -118,7 +119,7 @@ def runs_here(plan: Plan) -> bool:
 
 def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | None, Allocation]:
     """The record that was written, None where there is none, and what the run may use."""
-    job = quote(f"{allocation.source}-{allocation.job}", safe="")
+    job = quote("-".join(filter(None, (allocation.source, _cluster(allocation.source), allocation.job))), safe="")
     # The second is of this host alone.
     shared, own = state_dir() / "jobs" / job, Path(temporary_folder(), f"wf-{os.getuid()}", "jobs", job)
     try:
@@ -132,6 +133,11 @@ def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | No
         record, free, sees = None, allocation, "none of them"
     note = f"of the other runs of {job_text(allocation)} wf sees {sees}, and may use the same nodes: {place}"
     return record, replace(free, notes=(*free.notes, note))
+
+
+def _cluster(scheduler: str) -> str:
+    """Clusters of a centre that share a home count their jobs apart; "" where the scheduler does not name its own."""
+    return os.environ.get(scheduler_named(scheduler).cluster_variable, "") if scheduler in SCHEDULERS else ""
 
 
 def _check_owner(folder: Path) -> None:

@@ -12,17 +12,18 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.lease_file import DEAD_S, LEASE_FILE
+from workflow.formats.lease_file import DEAD_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.own_process import module_command
@@ -40,6 +41,9 @@ WORKERS_LABEL = "parsl"
 KEYS_FOLDER = f"{WORKERS_LABEL}/certificates"
 _PAUSE_S = 0.1
 DRIVER_FILE = "driver.json"
+_DOORS = "doors"
+# For an answer of the driver's host.
+_DOOR_S = 2.0
 END_FILE = "end"
 # So long may the supervisors among its processes take to stop their runs.
 STOP_S = 45.0
@@ -138,12 +142,22 @@ def _silent(first: Lease, seen: Liveness) -> RunError:
     return RunError(text, way if seen.is_here else f"{way}; it counts as dead after {DEAD_S / 60:.0f} min of silence")
 
 
-class DriverWatch:
-    """Whether the driver that started this process lives. One that was started after it is another one."""
+Door = tuple[str, int]
+"""Address and port of a process that ends with the driver, the interchange of Parsl."""
 
-    def __init__(self, directory: Path, driver: Lease) -> None:
+
+class DriverWatch:
+    """Whether the driver that started this process lives. One that was started after it is another one.
+
+    Its silence may be that of a file system that stalls. It is dead where besides its host refuses connections to one
+    of these `doors` that was open at the beginning: a firewall may refuse those that it has never let pass, and a host
+    that does not answer may be cut off.
+    """
+
+    def __init__(self, directory: Path, driver: Lease, doors: Sequence[Door] = ()) -> None:
         self._directory, self._driver = directory, driver
         self._watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
+        self._door = next((door for door in doors if _is_open(door)), None)
         self._looked = time.monotonic()
         self._lost = False
 
@@ -154,8 +168,21 @@ class DriverWatch:
             self._looked = now
             lease = read_lease(self._directory)
             replaced = lease is not None and _identity(lease) != _identity(self._driver)
-            self._lost = replaced or not self._watch.look(now).alive
+            seen = self._watch.look(now)
+            closed = seen.silent_s >= SILENCE_S and self._door is not None and _is_open(self._door) is False
+            self._lost = replaced or not seen.alive or closed
         return self._lost
+
+
+def _is_open(door: Door) -> bool | None:
+    """Whether somebody listens there; None where nobody says."""
+    try:
+        with socket.create_connection(door, _DOOR_S):
+            return True
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return None
 
 
 def _identity(lease: Lease) -> tuple[str, int, str, int]:
@@ -198,9 +225,14 @@ def bound_command(folder: Path) -> list[str]:
     return module_command("workflow.campaign.execution.driver_lease", str(folder), "--")
 
 
-def write_driver(folder: Path, driver: Lease) -> None:
-    """Keep the driver's lease in the folder of a pilot."""
-    (folder / DRIVER_FILE).write_text(json.dumps(asdict(driver)))
+def write_driver(folder: Path, driver: Lease, doors: Sequence[Door] = ()) -> None:
+    """Keep the driver's lease, and where it can be met, in the folder of a pilot."""
+    (folder / DRIVER_FILE).write_text(json.dumps({**asdict(driver), _DOORS: doors}))
+
+
+def _read_driver(folder: Path) -> DriverWatch:
+    record = read_json((folder / DRIVER_FILE).read_bytes())
+    return DriverWatch(folder.parents[1], from_fields(Lease, record), [(host, port) for host, port in record[_DOORS]])
 
 
 def main(arguments: list[str]) -> int:
@@ -211,7 +243,7 @@ def main(arguments: list[str]) -> int:
     """
     begin_program()
     folder, command = Path(arguments[0]), arguments[2:]
-    watch = DriverWatch(folder.parents[1], from_fields(Lease, read_json((folder / DRIVER_FILE).read_bytes())))
+    watch = _read_driver(folder)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 A = TypeVar("A")
+Launch = Callable[[str, list[str], int], None]
 # Between signs of life, and how long without them until the other side counts as lost.
 HEARTBEAT_S = 5
 LOST_S = 30
@@ -52,14 +53,13 @@ def is_of_all_workers(error: BaseException) -> bool:
 
 
 class WorkerPool:
-    """The workers of one pilot. `launch` gets the command line that starts them, and starts it where they are to run.
+    """The workers of one pilot. `launch` gets the command line that starts them, and starts it where they are to run;
+    besides the addresses and the port at which they meet the process that joins both sides.
 
     `bound` is put before the command of the process that joins both sides: it must end with this process.
     """
 
-    def __init__(
-        self, name: str, folder: Path, workers: int, launch: Callable[[str], None], bound: list[str], *, here: bool
-    ) -> None:
+    def __init__(self, name: str, folder: Path, workers: int, launch: Launch, bound: list[str], *, here: bool) -> None:
         self._executor = _make_executor(name, workers, launch, bound, here)
         self._executor.run_dir = str(folder)
         self._executor.run_id = secrets.token_hex(4)
@@ -84,17 +84,19 @@ class WorkerPool:
         self._executor.shutdown()
 
 
-def _make_executor(
-    name: str, workers: int, launch: Callable[[str], None], bound: list[str], here: bool
-) -> HighThroughputExecutor:
+def _make_executor(name: str, workers: int, launch: Launch, bound: list[str], here: bool) -> HighThroughputExecutor:
     from parsl.executors import HighThroughputExecutor
     from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
+
+    def start(command: str) -> None:
+        assert executor.worker_port is not None, "the process that joins both sides has chosen it"
+        launch(command, sorted(executor.all_addresses), executor.worker_port)
 
     # As modules of this Python: its scripts need not be on PATH, on compute nodes least of all.
     module = shlex.join(module_command("parsl.executors.high_throughput.process_worker_pool"))
     executor = HighThroughputExecutor(
         label=name,
-        provider=_make_provider(launch),
+        provider=_make_provider(start),
         launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", module),
         interchange_launch_cmd=[*bound, *module_command("parsl.executors.high_throughput.interchange")],
         address=_LOOPBACK,

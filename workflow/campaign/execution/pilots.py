@@ -282,7 +282,8 @@ class Pilots:
         started, bound = self.make_start(folder, folder.name), bound_command(folder)
         said: list[str] = []
 
-        def launch(command: str) -> None:
+        def launch(command: str, addresses: list[str], port: int) -> None:
+            write_driver(folder, self.driver, [(address, port) for address in addresses])
             script = folder / WORKERS_FILE
             script.write_text(f"exec {command}\n")
             try:
