@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import memory_limit_here, same_machine, ucx_here
+from tests.support.long_tables import commit_number, take_turns
 from workflow.interrupts import has_come
 
 # Their tests start processes, schedulers and browsers. A machine that is busy may break one: decision 44.
@@ -20,6 +21,7 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files and expected messages")
+    parser.addoption("--turns", action="store_true", help="of the tests that take turns run those of this commit")
 
 
 def pytest_configure() -> None:
@@ -33,7 +35,9 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONUNBUFFERED", None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what -m does not name
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    take_turns(items, commit_number() if config.getoption("--turns") else None)
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in SECOND_START:
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -4,11 +4,15 @@
 
 A test that is run a number of times inside needs the mark alone: `pytest.param(20_000, marks=pytest.mark.reliability)`
 beside the number for every run.
+
+Tests that wait long are marked `turns(3)`: with the option `--turns`, which the targets of the Makefile give, one in
+three of them runs, another one at other commits, and the whole within some. `make reliability` runs all.
 """
 
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -31,6 +35,21 @@ def covering_table(
             covered |= new
             sampled.add(index)
     return _marked(cases, sampled)
+
+
+def take_turns(items: Iterable[pytest.Item], commit: int | None) -> None:
+    """Mark what is marked `turns` as rows of a long table. `commit`: number of the commit; None: all are sampled."""
+    marked = [(item, mark.args[0]) for item in items if (mark := item.get_closest_marker("turns"))]
+    for place, (item, number) in enumerate(marked):
+        item.add_marker(pytest.mark.reliability)
+        if commit is None or place % number == commit % number:
+            item.add_marker(pytest.mark.sampled)
+
+
+def commit_number() -> int:
+    """Of the commit that is checked out, which says whose turn it is: also a clone without history has it."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return int(done.stdout, 16) if done.returncode == 0 else 0
 
 
 def _marked(cases: Sequence[Any], sampled: set[int]) -> list[pytest.ParameterSet]:
