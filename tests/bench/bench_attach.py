@@ -54,7 +54,7 @@ stages:
     writes: {{data: {{}}}}
   look: {{command: ["${{{{ wf.python }}}}", "{folder}/look.py"], reads: {{data: {{}}}}}}
 streams:
-  data: {{from: sim, to: look, attachable: true}}
+  data: {{from: sim, to: look, keep: {{steps: 2, where: /dev/shm}}}}
 """
 TURN_S = 5.0 if streams.QUICK else 20.0
 LONGEST_S, STOPPED_S = 2.5, 0.5

@@ -20,7 +20,7 @@ from typing import Any
 from tests.bench import streams
 
 EXAMPLE = streams.ROOT / "examples/02-gray-scott/pipeline.yaml"
-RECORDED = ["--set", "streams.field.spool=auto", "--set", "streams.histogram.via=bp5"]
+RECORDED = ["--set", "streams.field.keep=true", "--set", "streams.histogram.via=bp5"]
 LONGEST_S = 900.0
 STEPS = 2_000 if streams.QUICK else 100_000
 LONG = """

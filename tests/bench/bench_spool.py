@@ -1,9 +1,10 @@
 """What a spool costs: the time of a step from Put to the end of EndStep, the steps per second, and the CPU time.
 
-A simulation sends its steps by SST to a reader that takes all data. With `spool: auto` a second reader writes them to a
-BP5 file in the run directory, here on a disk, with `spool: memory` to one in /dev/shm. The three take turns, each time
-in another order. First the simulation computes between steps and keeps its core busy: what is measured is a step. Then
-it sends as fast as it can. On a machine of two cores reader and spool share the one that the simulation leaves free.
+A simulation sends its steps by SST to a reader that takes all data. With `keep: true` a second reader writes them to a
+BP5 file in the run directory, here on a disk, with `keep: {where: /dev/shm}` to one in memory. The three take turns,
+each time in another order. First the simulation computes between steps and keeps its core busy: what is measured is a
+step. Then it sends as fast as it can. On a machine of two cores reader and spool share the one that the simulation
+leaves free.
 The CPU time is that of the whole run, with the start of all its programs.
 """
 
@@ -22,7 +23,7 @@ STEPS, COMPUTE_S = 24, 0.5
 SIZES = {"16 MB": 16_000_000, "64 MB": 64_000_000}
 # Of the steps as fast as they go, so many bytes in all.
 AT_FULL_SPEED = 3.2e8 if streams.QUICK else 3.2e9
-SPOOLS = {"without": "", "on disk": ", spool: auto", "in memory": ", spool: memory"}
+SPOOLS = {"without": "", "on disk": ", keep: true", "in memory": ", keep: {where: /dev/shm}"}
 PIPELINE = """
 wf: 1
 name: spool

@@ -24,7 +24,7 @@ SHOWN_WITHIN_S = 2.0
 
 @pytest.fixture
 def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
-    with live_run(tmp_path, STREAMS[getattr(request, "param", "attachable")]) as run:
+    with live_run(tmp_path, STREAMS[getattr(request, "param", "newest")]) as run:
         run.let_write(3)
         yield run
 

@@ -39,7 +39,7 @@ stages:
   sim: {{command: ["${{{{ wf.python }}}}", "{folder}/sim.py", "{folder}/end"], writes: {{data: {{}}}}}}
   look: {{command: ["${{{{ wf.python }}}}", "{folder}/look.py"], reads: {{data: {{}}}}}}
 streams:
-  data: {{from: sim, to: look, spool: auto}}
+  data: {{from: sim, to: look, keep: true}}
 """
 CYCLES = 100
 # From the start of what joins, or from the opening of its stream.

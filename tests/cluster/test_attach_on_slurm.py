@@ -33,7 +33,7 @@ stages:
   sim: {{component: synthetic, with: {{grid_points: 1000, particles: 0, steps: {steps}, compute_time: 50 ms}}}}
   work: {{component: "null"}}
 streams:
-  field: {{from: sim, to: work, spool: {spool}}}
+  field: {{from: sim, to: work, keep: {spool}}}
 """
 
 
@@ -41,7 +41,7 @@ streams:
 def job(cluster: SlurmCluster, tmp_path: Path, request: pytest.FixtureRequest) -> int:
     """The job of a run on n1 and n2 that has n3 besides, once some steps are kept."""
     pipeline, run_dir = tmp_path / "pipeline.yaml", tmp_path / "run"
-    pipeline.write_text(PIPELINE.format(steps=STEPS, spool=getattr(request, "param", "auto")))
+    pipeline.write_text(PIPELINE.format(steps=STEPS, spool=getattr(request, "param", "true")))
     run = f"{MPI_PYTHON} -m workflow.cli run {pipeline} --run-dir {run_dir} -q"
     # When a job ends, all that runs in it is ended.
     argv = ["sh", "-c", f"{run} && until test -e {tmp_path}/joined; do sleep 0.1; done"]
@@ -84,7 +84,7 @@ def test_from_the_login_node_and_on_a_free_node_of_the_job(cluster: SlurmCluster
     assert {each.name for each in report.attached} == {"login", "inside"}
 
 
-@pytest.mark.parametrize("job", ["{where: memory, keep: 8 steps}"], indirect=True)
+@pytest.mark.parametrize("job", ["{where: /dev/shm, steps: 8}"], indirect=True)
 def test_a_spool_in_the_memory_of_a_node_is_read_there_and_nowhere_else(
     cluster: SlurmCluster, job: int, tmp_path: Path
 ) -> None:
@@ -95,8 +95,8 @@ def test_a_spool_in_the_memory_of_a_node_is_read_there_and_nowhere_else(
         attach_argv(run_dir, "login"), env=environment, capture_output=True, text=True, timeout=60
     )
     assert elsewhere.returncode == 2
-    assert "keeps the steps of field in the memory of another node" in elsewhere.stderr
-    assert "--set streams.field.spool=auto" in elsewhere.stderr
+    assert "keeps the steps of field in /dev/shm of another node" in elsewhere.stderr
+    assert "--set streams.field.keep=true" in elsewhere.stderr
     (node,) = [host for host in cluster.hosts if in_memory(cluster, host, run_dir)]
     srun = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}"]
     there = subprocess.run(

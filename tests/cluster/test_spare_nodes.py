@@ -23,7 +23,7 @@ from workflow.run.state.lifecycle_events import NodeReplaced
 
 STEPS, STEP_S = 60, 0.3
 LIVE = "via: bp5, coupling: live"
-SPOOL = "via: sst, spool: auto"
+SPOOL = "via: sst, keep: true"
 # The supervisor is on n1, the stage that is to be lost on n2 as the second one; n4 is spare.
 STAGES = {
     "sim": """

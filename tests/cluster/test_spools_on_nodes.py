@@ -40,7 +40,7 @@ stages:
     on_failure: restart
   keep: {{component: archive, with: {{path: kept.bp, every: 20}}}}
 streams:
-  field: {{from: sim, to: work, spool: {{where: memory, keep: 8 steps}}}}
+  field: {{from: sim, to: work, keep: {{where: /dev/shm, steps: 8}}}}
   result: {{from: work, to: keep, via: bp5}}
 """
 

@@ -166,7 +166,7 @@ stages:
     steer: {feed: {value: 0.03, minimum: 0, maximum: 0.1}}
   count: {component: "null"}
 streams:
-  field: {from: sim, to: count, attachable: true}
+  field: {from: sim, to: count, keep: {steps: 2, where: /dev/shm}}
 """
 CELLS = (
     "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nimport workflow\n"

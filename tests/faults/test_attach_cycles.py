@@ -66,7 +66,7 @@ stages:
   sim: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/sim.py", "{end}"], writes: {{data: {{}}}}}}
   look: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/look.py"], reads: {{data: {{}}}}}}
 streams:
-  data: {{from: sim, to: look, attachable: true}}
+  data: {{from: sim, to: look, keep: {{steps: 2, where: /dev/shm}}}}
 """
 # So many times the start of one that nothing disturbs: half of them are open by then, and read for a while.
 LONGEST = 2.5

@@ -29,7 +29,7 @@ stages:
     reads: {{sum: {{}}}}
     on_failure: {rule}
 streams:
-  field: {{from: sim, to: work, via: {via}, spool: auto}}
+  field: {{from: sim, to: work, via: {via}, keep: true}}
   sum: {{from: work, to: {readers}, via: {via}}}
 """
 KEEP = "keep: {component: archive, with: {path: kept.bp}, on_failure: restart}"

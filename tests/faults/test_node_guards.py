@@ -319,7 +319,7 @@ def test_guard_ends_an_attempt_of_a_stage_that_the_supervisor_names(run_dir: Pat
 def write_spool(run_dir: Path) -> Path:
     """As the stage of a spool does on its node: six steps of 2 MB in memory."""
     link = run_dir / "streams/field-spool.bp"
-    make_here(link, run_dir, "memory")
+    make_here(link, run_dir, "/dev/shm")
     with adios2.Stream(str(link), "w") as stream:
         for step in stream.steps(6):
             step.write("V", np.ones(1 << 18), [1 << 18], [0], [1 << 18])

@@ -85,7 +85,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("via", ["sst, spool: auto", "sst", "bp5, coupling: live"])
+@pytest.mark.parametrize("via", ["sst, keep: true", "sst", "bp5, coupling: live"])
 def test_a_plot_that_is_killed_goes_on(via: str, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     run = DrawnRun(tmp_path, via, frames="spool" in via)
     run.write()

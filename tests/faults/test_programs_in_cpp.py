@@ -91,7 +91,7 @@ def cells() -> list[Cell]:
         ("sim", "C++", "bp5", "bp5"),
         ("sim", "stage", "bp5, coupling: live", "sst"),
         ("sim", "stage", "sst", "sst"),
-        ("sim", "stage", "sst, spool: auto", "sst"),
+        ("sim", "stage", "sst, keep: true", "sst"),
         ("sum", "C++", "bp5", "bp5"),
         ("sum", "C++", "bp5, coupling: live", "bp5"),
     ]

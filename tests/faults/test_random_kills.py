@@ -36,7 +36,7 @@ stages:
   work: {{component: {FAULTY}, on_failure: {{do: restart, backoff: 0.1 s}}}}
   keep: {{component: archive, with: {{path: kept.bp}}, on_failure: {{do: restart, backoff: 0.1 s}}}}
 streams:
-  field: {{from: sim, to: work, via: VIA, spool: auto}}
+  field: {{from: sim, to: work, via: VIA, keep: true}}
   result: {{from: work, to: keep, via: VIA}}
 """
 

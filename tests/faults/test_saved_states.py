@@ -28,7 +28,7 @@ streams:
   result: {{from: work, to: keep, via: {second}}}
 """
 SST = "sst, transport: tcp"
-LIVE, SPOOL = ("bp5, coupling: live", "bp5, coupling: live"), (f"{SST}, spool: auto", SST)
+LIVE, SPOOL = ("bp5, coupling: live", "bp5, coupling: live"), (f"{SST}, keep: true", SST)
 
 
 def go(
@@ -64,7 +64,7 @@ def assert_like_undisturbed(folder: Path, done: Done, way: tuple[str, str] = LIV
 
 @pytest.mark.parametrize(
     "way",
-    [LIVE, SPOOL, (LIVE[0], SST), ("shm, spool: auto", "shm"), (SPOOL[0], "bp5, coupling: after")],
+    [LIVE, SPOOL, (LIVE[0], SST), ("shm, keep: true", "shm"), (SPOOL[0], "bp5, coupling: after")],
     ids=" then ".join,
 )
 def test_a_sum_goes_on_where_it_was_saved(way: tuple[str, str], tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ streams:
 @pytest.mark.parametrize(
     ("via", "said"), [("sst, transport: tcp", "no step for 5 s"), ("sst", "no new step within 5 s, after ")]
 )
-@pytest.mark.parametrize(("rule", "spool"), [("stop", ""), ("{do: restart, backoff: 0.1 s}", ", spool: auto")])
+@pytest.mark.parametrize(("rule", "spool"), [("stop", ""), ("{do: restart, backoff: 0.1 s}", ", keep: true")])
 def test_a_writer_that_is_stopped_is_named_and_not_its_reader(
     rule: str, spool: str, via: str, said: str, tmp_path: Path
 ) -> None:

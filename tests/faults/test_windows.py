@@ -61,9 +61,9 @@ streams:
 """
 WAYS = {
     "live then live": ("bp5, coupling: live", "bp5, coupling: live"),
-    "spool then sst": ("sst, transport: tcp, spool: auto", "sst, transport: tcp"),
+    "spool then sst": ("sst, transport: tcp, keep: true", "sst, transport: tcp"),
     # The spool removes steps that a second attempt has seen, and needs in its windows.
-    "short spool then live": ("sst, transport: tcp, spool: {keep: 2 steps}", "bp5, coupling: live"),
+    "short spool then live": ("sst, transport: tcp, keep: {steps: 2}", "bp5, coupling: live"),
     # Nothing is kept: the simulation is started again as well.
     "sst then sst": ("sst, transport: tcp", "sst, transport: tcp"),
     "shm then shm": ("shm", "shm"),

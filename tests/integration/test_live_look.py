@@ -33,7 +33,7 @@ from workflow.report.read.run_states import list_runs
 
 @pytest.fixture
 def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:
-    with live_run(tmp_path, STREAMS[getattr(request, "param", "attachable")]) as run:
+    with live_run(tmp_path, STREAMS[getattr(request, "param", "newest")]) as run:
         run.let_write(3)
         yield run
 
@@ -223,7 +223,7 @@ def test_a_run_that_keeps_nothing(tmp_path: Path) -> None:
         wait_until(lambda: (live.folder / "stages/look/metrics.jsonl").exists(), "it runs")
         with pytest.raises(RunError, match="keeps no steps of data, so nothing can be attached to it"):
             live_look(live.folder)
-        with pytest.raises(WfError, match=r"streams\.data\.attachable=true"):
+        with pytest.raises(WfError, match=r"streams\.data\.keep=true"):
             live_look(live.folder, ["data"])
         live.end()
 

@@ -34,7 +34,7 @@ def replay(done: Path, *options: str, name: str = "again") -> Done:
     return Done(ended.returncode, ended.stdout + ended.stderr, folder)
 
 
-@pytest.mark.parametrize("field", ["via: bp5", "via: bp5, coupling: live", "via: sst, spool: auto"])
+@pytest.mark.parametrize("field", ["via: bp5", "via: bp5, coupling: live", "via: sst, keep: true"])
 def test_the_analysis_finds_the_same_again(field: str, tmp_path: Path) -> None:
     first = run(tmp_path, PIPELINE.format(field=field))
     assert first.code == 0, first.said
@@ -54,7 +54,7 @@ stages:
   pdf: {component: histogram, with: {variable: V}}
   all: {component: "null"}
 streams:
-  field: {from: sim, to: [keep, pdf], spool: auto}
+  field: {from: sim, to: [keep, pdf], keep: true}
   pdf: {from: pdf, to: all}
 """
 

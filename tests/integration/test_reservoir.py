@@ -112,7 +112,7 @@ def drawn(folder: Path, kills: list[int], first: str = "bp5, coupling: live", se
     return done
 
 
-@pytest.mark.parametrize("way", [("bp5, coupling: live", "bp5"), ("sst, spool: auto", "sst")], ids=" then ".join)
+@pytest.mark.parametrize("way", [("bp5, coupling: live", "bp5"), ("sst, keep: true", "sst")], ids=" then ".join)
 def test_after_a_kill_the_batches_are_those_of_an_undisturbed_run(way: tuple[str, str], tmp_path: Path) -> None:
     whole, again = drawn(tmp_path / "whole", []), drawn(tmp_path / "again", [21], *way)
     found = compare_runs(whole.folder / "drawn.bp", again.folder / "drawn.bp")

@@ -290,7 +290,7 @@ def test_what_follows_has_the_variables_of_the_input_and_no_deadline(tmp_path: P
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[LiveRun]:
-    with live_run(tmp_path, "spool: auto") as running:
+    with live_run(tmp_path, "keep: true") as running:
         running.let_write(3)
         yield running
 

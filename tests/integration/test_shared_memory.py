@@ -155,7 +155,7 @@ stages:
   keep: {{component: archive, with: {{path: sum.bp}}, on_failure: restart}}
   raw: {{component: archive, with: {{path: raw.bp}}}}
 streams:
-  field: {{from: sim, to: [work, raw], via: shm, spool: auto}}
+  field: {{from: sim, to: [work, raw], via: shm, keep: true}}
   sum: {{from: work, to: keep, via: shm}}
 """
     done = run(tmp_path, text)

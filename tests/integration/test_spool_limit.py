@@ -41,7 +41,7 @@ stages:
     on_failure: {do}
   keep: {{component: archive, with: {{path: kept.bp}}}}
 streams:
-  field: {{from: sim, to: mean, via: sst, spool: {spool}}}
+  field: {{from: sim, to: mean, via: sst, keep: {spool}}}
   means: {{from: mean, to: keep, via: bp5}}
 """
 
@@ -52,9 +52,9 @@ def test_an_analysis_goes_on_behind_a_spool_that_keeps_eight_steps(tmp_path: Pat
         folder.mkdir(exist_ok=True)
         (folder / "mean.py").write_text(ANALYSIS)
     (whole / "failed").touch()
-    undisturbed = run(whole, PIPELINE.format(folder=whole, steps=STEPS, do="stop", spool="auto"))
+    undisturbed = run(whole, PIPELINE.format(folder=whole, steps=STEPS, do="stop", spool="true"))
     assert undisturbed.code == 0, undisturbed.said
-    done = run(tmp_path, PIPELINE.format(folder=tmp_path, steps=STEPS, do="restart", spool="{keep: 8 steps}"))
+    done = run(tmp_path, PIPELINE.format(folder=tmp_path, steps=STEPS, do="restart", spool="{steps: 8}"))
     assert done.code == 0, done.said
     assert compare_runs(done.folder / "kept.bp", undisturbed.folder / "kept.bp").identical
     events = list(read_events(done.folder))
@@ -109,7 +109,7 @@ stages:
     on_failure: restart
   keep: {{component: archive, with: {{path: kept.bp}}}}
 streams:
-  field: {{from: sim, to: pass, via: sst, spool: {{keep: 4 steps}}}}
+  field: {{from: sim, to: pass, via: sst, keep: {{steps: 4}}}}
   mid: {{from: pass, to: mean, via: sst}}
   means: {{from: mean, to: keep, via: bp5}}
 """

@@ -28,7 +28,7 @@ stages:
     on_failure: restart
   keep: {{component: archive, with: {{path: kept.bp}}}}
 streams:
-  field: {{from: sim, to: work, spool: {spool}}}
+  field: {{from: sim, to: work, keep: {spool}}}
   result: {{from: work, to: keep, via: bp5}}
 """
 
@@ -38,7 +38,10 @@ def go(folder: Path, spool: str, *, how: str = "none", name: str = "run", steps:
     return run(folder, text, name=name)
 
 
-@pytest.fixture(params=["memory", "node"])
+IN_MEMORY, ON_DISK = "{where: /dev/shm}", "{where: $TMPDIR}"
+
+
+@pytest.fixture(params=[IN_MEMORY, ON_DISK])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "disk").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "disk"))
@@ -57,7 +60,7 @@ def test_nothing_is_left_of_a_run_that_succeeds(place: str, tmp_path: Path) -> N
     assert done.report.stream("field-spool").steps == STEPS, "it had all steps"
     assert_nothing_is_left(done.folder, tmp_path / "disk")
     (note,) = (note for note in done.report.notes if note.startswith("the spool of field "))
-    assert "all steps, in memory" in note or "all steps, on a node's disk" in note
+    assert "all steps, in /dev/shm" in note or "all steps, in $TMPDIR" in note
 
 
 def test_nothing_is_left_of_a_run_that_fails(place: str, tmp_path: Path) -> None:
@@ -86,18 +89,18 @@ def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(place: str, tmp_pat
 
 def test_a_node_without_such_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
-    done = go(tmp_path, "node")
+    done = go(tmp_path, ON_DISK)
     assert done.code == 0, done.said
-    assert f"cannot be written to the disk of this node: {tmp_path}/missing/wf-" in done.said
-    assert "`where: shared` keeps it in the run directory" in done.said
+    assert f"cannot be written to $TMPDIR of this node: {tmp_path}/missing/wf-" in done.said
+    assert "`keep` without `where` keeps it in the run directory" in done.said
     assert [path.name for path in (done.folder / "streams").iterdir()] == ["result.bp"]
     assert done.report.run.reason == ""
 
 
-@pytest.mark.parametrize(("first", "then"), [("memory", "memory"), ("auto", "memory")])
+@pytest.mark.parametrize(("first", "then"), [(IN_MEMORY, IN_MEMORY), ("true", IN_MEMORY)])
 def test_a_resumed_run_does_without_it(first: str, then: str, tmp_path: Path) -> None:
     """As with a spool that keeps the newest steps: the simulation sends its steps again."""
-    whole = go(tmp_path, "auto", name="whole")
+    whole = go(tmp_path, "true", name="whole")
     assert whole.code == 0, whole.said
     failed = go(tmp_path, first, how="exit1")
     assert failed.code == 1
@@ -113,7 +116,7 @@ def test_a_resumed_run_does_without_it(first: str, then: str, tmp_path: Path) ->
     ]
     # What failed twice is mended.
     argv += ["--set", "stages.work.with.how=none"]
-    argv += ["--set", f"streams.field.spool={then}"]
+    argv += ["--set", f"streams.field.keep={then}"]
     done = subprocess.run(
         argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=150, check=False
     )
@@ -123,18 +126,18 @@ def test_a_resumed_run_does_without_it(first: str, then: str, tmp_path: Path) ->
 
 
 def test_what_was_in_memory_cannot_be_replayed(tmp_path: Path) -> None:
-    done = go(tmp_path, "memory")
+    done = go(tmp_path, IN_MEMORY)
     argv = [sys.executable, "-m", "workflow.cli", "replay", str(done.folder)]
     said = subprocess.run(
         argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=150, check=False
     )
     assert said.returncode != 0
     assert "the run has kept no steps of field" in said.stderr + said.stdout
-    assert "spool=auto" in said.stderr + said.stdout
+    assert "keep=true" in said.stderr + said.stdout
 
 
 def test_a_spool_that_is_gone_hinders_no_reuse(tmp_path: Path) -> None:
-    spool = "{where: memory, keep: 4 steps}"
+    spool = "{where: /dev/shm, steps: 4}"
     done = go(tmp_path, spool)
     file = tmp_path / "pipeline.yaml"
     file.write_text(file.read_text().replace("kept.bp", "other.bp"))

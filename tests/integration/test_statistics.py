@@ -130,7 +130,7 @@ stages:
   keep: {{component: archive, with: {{path: stat.bp}}}}
 streams:
   field: {{from: sim, to: slow, via: bp5}}
-  slowed: {{from: slow, to: stat, spool: auto}}
+  slowed: {{from: slow, to: stat, keep: true}}
   statistics: {{from: stat, to: keep, via: bp5}}
 """
 SLOW = """

@@ -105,7 +105,7 @@ def test_a_part_of_the_run_takes_them_again(ranks: int, killed: str, steered: Ma
 def test_a_simulation_that_is_started_again_takes_them_again(steered: Make) -> None:
     """It goes on from a state of before the change, with which readers have got steps already."""
     text = PIPELINE.format(ranks=1, more="on_failure: {do: restart, backoff: 0.1 s}")
-    text = text.replace("via: sst}", "via: sst, spool: auto}")
+    text = text.replace("via: sst}", "via: sst, keep: true}")
     live = steered(text=text).held()
     assert live.set("stages.sim.steer.F=0.04", "--at-step", "12").code == 0
     live.held(16)

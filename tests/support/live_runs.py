@@ -47,8 +47,8 @@ streams:
   data: {{from: sim, to: look, {data}}}
 """
 STREAMS = {
-    "attachable": "attachable: true",
-    "spool": "spool: auto",
+    "newest": "keep: {steps: 2, where: /dev/shm}",
+    "spool": "keep: true",
     "live file": "via: bp5, coupling: live",
 }
 

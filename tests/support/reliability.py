@@ -15,7 +15,7 @@ from workflow.report.report_model import RestartPart
 VARIABLE = "WF_RELIABILITY"
 # How the streams sim → work and work → keep go.
 _LIVE, _AFTER, _SST = "bp5, coupling: live", "bp5, coupling: after", "sst, transport: tcp"
-_DISCARDS = "spool: auto, queue: {limit: 1, when_full: discard}"
+_DISCARDS = "keep: true, queue: {limit: 1, when_full: discard}"
 _WAYS = {
     "live then sst": (_LIVE, _SST),
     "live then shm": (_LIVE, "shm"),
@@ -23,19 +23,19 @@ _WAYS = {
     "live then after": (_LIVE, _AFTER),
     "after then sst": (_AFTER, _SST),
     "after then after": (_AFTER, _AFTER),
-    "spool then sst": (f"{_SST}, spool: auto", _SST),
-    "spool then live": (f"{_SST}, spool: auto", _LIVE),
+    "spool then sst": (f"{_SST}, keep: true", _SST),
+    "spool then live": (f"{_SST}, keep: true", _LIVE),
     # The spool has what the queue has not discarded.
     "discard, spool then sst": (f"{_SST}, {_DISCARDS}", _SST),
     "discard, spool then live": (f"{_SST}, {_DISCARDS}", _LIVE),
-    "ucx, spool then ucx": ("sst, transport: ucx, spool: auto", "sst, transport: ucx"),
-    "spool in memory then sst": (f"{_SST}, spool: {{where: memory, keep: 8 steps}}", _SST),
-    "spool on the node then live": (f"{_SST}, spool: node", _LIVE),
+    "ucx, spool then ucx": ("sst, transport: ucx, keep: true", "sst, transport: ucx"),
+    "spool in memory then sst": (f"{_SST}, keep: {{where: /dev/shm, steps: 8}}", _SST),
+    "spool on the node then live": (f"{_SST}, keep: {{where: $TMPDIR}}", _LIVE),
     # Shared memory, which has a spool as well.
-    "shm, spool then shm": ("shm, spool: auto", "shm"),
-    "shm, spool then live": ("shm, spool: auto", _LIVE),
+    "shm, spool then shm": ("shm, keep: true", "shm"),
+    "shm, spool then live": ("shm, keep: true", _LIVE),
     "shm, discard, spool then shm": (f"shm, {_DISCARDS}", "shm"),
-    "shm, spool in memory then shm": ("shm, spool: {where: memory, keep: 8 steps}", "shm"),
+    "shm, spool in memory then shm": ("shm, keep: {where: /dev/shm, steps: 8}", "shm"),
 }
 
 

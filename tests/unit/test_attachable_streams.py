@@ -17,6 +17,6 @@ def test_a_stream_that_is_not_kept_says_what_would_help(plan_of: Planner, tmp_pa
     assert caught.value.hint == "others can read only streams by BP5, SHM, SST"
     with pytest.raises(RunError, match="keeps no steps of positions") as caught:
         find_kept(tmp_path, plan_of(), "positions")
-    assert caught.value.hint == "start the run with `--set streams.positions.attachable=true`"
+    assert caught.value.hint == "start the run with `--set streams.positions.keep=true`"
     file = find_kept(tmp_path, plan_of(via="bp5"), "positions")
     assert file.path.name == "positions.bp"

@@ -226,7 +226,7 @@ def test_what_a_killed_run_has_left_in_memory_goes_with_it(tmp_path: Path, monke
     monkeypatch.setattr(node_folder, "MEMORY", tmp_path)
     run, other = make_run("a", 1), make_run("b", 2)
     for each in (run, other):
-        make_here(each / "streams/field-spool.bp", each, "memory")
+        make_here(each / "streams/field-spool.bp", each, "/dev/shm")
     assert remove(find_runs([run]), []) == {}
     assert not folders_here(run)
     assert folders_here(other)

@@ -20,6 +20,7 @@ from workflow.formats.node_folder import (
     remove_here,
     remove_links,
 )
+from workflow.formats.sides import TMPDIR
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +47,14 @@ def link(run_dir: Path) -> Path:
 
 
 def test_what_is_written_by_the_link_is_on_the_node(disk: Path, run_dir: Path, link: Path) -> None:
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     (link / "data.0").write_text("steps")
     (folder,) = disk.iterdir()
     assert folder.name == f"{folder_name(run_dir)}-{os.uname().nodename}"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "others see nothing of it"
     assert (folder / "field-spool.bp/data.0").read_text() == "steps"
     assert links(run_dir) == {link: folder}
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     assert (link / "data.0").exists(), "a second call changes nothing"
 
 
@@ -62,12 +63,12 @@ def test_a_link_to_another_node_is_replaced_and_one_to_steps_that_are_here_is_no
 ) -> None:
     """The attempt before was on another node, or had another $TMPDIR."""
     link.symlink_to(disk / "gone" / folder_name(run_dir) / link.name)
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     (link / "data.0").write_text("steps")
     assert [path.name for path in link.parent.iterdir()] == [link.name]
     (disk / "other").mkdir()
     monkeypatch.setenv("TMPDIR", str(disk / "other"))
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     assert (link / "data.0").read_text() == "steps", "the next attempt appends to them"
     assert list((disk / "other").iterdir()) == []
     assert remove_here(run_dir) == [link]
@@ -77,9 +78,9 @@ def test_on_a_disk_that_nodes_share_each_has_its_own(
     run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = link.with_name("b-spool.bp")
-    make_here(other, run_dir, "node")
+    make_here(other, run_dir, TMPDIR)
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="n2"))
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     assert remove_here(run_dir) == [link]
     assert other.exists()
     assert links(run_dir).keys() == {other}
@@ -87,7 +88,7 @@ def test_on_a_disk_that_nodes_share_each_has_its_own(
 
 def test_a_link_to_the_memory_of_another_node_stays(run_dir: Path, link: Path) -> None:
     """The folder has the same path on each node, and this one has a spool, too."""
-    make_here(link, run_dir, "memory")
+    make_here(link, run_dir, str(node_folder.MEMORY))
     other = link.with_name("b-spool.bp")
     other.symlink_to(link.readlink().with_name(other.name))
     assert remove_here(run_dir) == [link]
@@ -97,21 +98,21 @@ def test_a_link_to_the_memory_of_another_node_stays(run_dir: Path, link: Path) -
 def test_a_file_at_the_path_of_the_link_stays(disk: Path, run_dir: Path, link: Path) -> None:
     link.mkdir()
     with pytest.raises(FileExistsError, match="field-spool"):
-        make_here(link, run_dir, "node")
+        make_here(link, run_dir, TMPDIR)
     assert list(disk.iterdir()) == []
 
 
 def test_memory_is_another_place(disk: Path, run_dir: Path, link: Path) -> None:
-    make_here(link, run_dir, "memory")
+    make_here(link, run_dir, str(node_folder.MEMORY))
     assert link.readlink().parent.parent == disk.parent / "memory"
     assert list(disk.iterdir()) == []
 
 
 def test_without_tmpdir_it_is_in_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
-    assert node_folder.root_here("node") == Path("/tmp")
+    assert node_folder.root_here(TMPDIR) == Path("/tmp")
     monkeypatch.setenv("TMPDIR", "")
-    assert node_folder.root_here("node") == Path("/tmp")
+    assert node_folder.root_here(TMPDIR) == Path("/tmp")
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(
@@ -119,7 +120,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(disk / "missing"))
     with pytest.raises(FileNotFoundError):
-        make_here(link, run_dir, "node")
+        make_here(link, run_dir, TMPDIR)
     assert remove_here(run_dir) == [], "there was nothing"
     remove_links(run_dir)
     assert not link.is_symlink()
@@ -128,12 +129,12 @@ def test_a_folder_that_cannot_be_made_is_an_error(
 def test_all_of_the_run_is_removed_and_nothing_else(disk: Path, run_dir: Path, link: Path) -> None:
     other_run = run_dir.with_name("two")
     (other_run / "streams").mkdir(parents=True)
-    make_here(other_run / "streams/field-spool.bp", other_run, "node")
+    make_here(other_run / "streams/field-spool.bp", other_run, TMPDIR)
     foreign = disk / "wf-of-somebody"
     foreign.mkdir()
     (run_dir / "streams/own.bp").symlink_to(foreign / "own.bp")
-    for name, place in (("field-spool.bp", "node"), ("b-spool.bp", "memory")):
-        make_here(link.with_name(name), run_dir, place)  # type: ignore[arg-type]
+    for name, place in (("field-spool.bp", TMPDIR), ("b-spool.bp", str(node_folder.MEMORY))):
+        make_here(link.with_name(name), run_dir, place)
     assert len(folders_here(run_dir)) == 2
     assert remove_here(run_dir) == [link.with_name("b-spool.bp"), link]
     assert folders_here(run_dir) == set()
@@ -143,7 +144,7 @@ def test_all_of_the_run_is_removed_and_nothing_else(disk: Path, run_dir: Path, l
 
 
 def test_it_is_found_without_its_run_directory(disk: Path, run_dir: Path, link: Path) -> None:
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     link.unlink()
     link.parent.rmdir()
     run_dir.rmdir()
@@ -154,7 +155,7 @@ def test_it_is_found_without_its_run_directory(disk: Path, run_dir: Path, link: 
 def test_it_is_found_where_tmpdir_is_another_one(
     disk: Path, run_dir: Path, link: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_here(link, run_dir, "node")
+    make_here(link, run_dir, TMPDIR)
     monkeypatch.setenv("TMPDIR", str(disk / "of-the-guard"))
     remove_here(run_dir)
     assert list(disk.iterdir()) == []
@@ -165,7 +166,7 @@ def test_however_the_path_of_the_run_is_written_its_folder_is_the_same(disk: Pat
     other.symlink_to(run_dir)
     assert folder_name(other) == folder_name(run_dir)
     assert folder_name(run_dir) != folder_name(run_dir.with_name("two"))
-    make_here(other / "streams" / link.name, other, "memory")
+    make_here(other / "streams" / link.name, other, str(node_folder.MEMORY))
     assert links(run_dir).keys() == {link}
 
 
@@ -177,7 +178,7 @@ def test_the_folder_of_another_user_is_neither_used_nor_removed(
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
     with pytest.raises(FileExistsError, match="belongs to another user"):
-        make_here(link, run_dir, "node")
+        make_here(link, run_dir, TMPDIR)
     remove_here(run_dir)
     assert taken.exists()
 
@@ -188,7 +189,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(disk: Path, run_dir: 
     treasure.mkdir()
     (disk / f"{folder_name(run_dir)}-{os.uname().nodename}").symlink_to(treasure)
     with pytest.raises(FileExistsError):
-        make_here(link, run_dir, "node")
+        make_here(link, run_dir, TMPDIR)
     remove_here(run_dir)
     assert treasure.exists()
 

@@ -355,7 +355,7 @@ def test_a_circle_of_streams_is_drawn(plan_of: Planner) -> None:
 @pytest.mark.parametrize("down", [True, False])
 def test_a_stream_that_nobody_reads_yet_is_behind_its_writer(plan_of: Planner, down: bool) -> None:
     """That of a spool has readers after a restart only."""
-    plan = plan_of(CHAIN.replace("to: count}", "to: count, spool: auto}"))
+    plan = plan_of(CHAIN.replace("to: count}", "to: count, keep: true}"))
     assert not plan.stream("positions-spool").readers
     check_drawing(make_pipeline_graph(plan), down)
 

@@ -206,7 +206,7 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
 
 
 def test_the_spools_of_a_run_are_known_by_its_plan(plan_of: Planner) -> None:
-    text = CHAIN.replace("to: count}", "to: count, spool: auto}")
+    text = CHAIN.replace("to: count}", "to: count, keep: true}")
     assert spools(plan_of(text)) == {"streams/positions-spool.bp"} and spools(plan_of(CHAIN, via="bp5")) == set()
     assert spools(None) == set()
 

@@ -32,7 +32,7 @@ stages:
   sum: {component: ./again, on_failure: restart}
   keep: {component: keep}
 streams:
-  positions: {from: walk, to: sum, spool: {keep: 64 steps}}
+  positions: {from: walk, to: sum, keep: {steps: 64}}
   sums: {from: sum, to: keep, via: bp5}
 """
 
@@ -42,10 +42,10 @@ streams:
     [
         ("via: bp5", "via: bp5", ["count"]),
         ("via: bp5, coupling: live", "via: sst", ["count", "keep"]),
-        ("via: sst, spool: auto", "via: sst", ["count", "keep"]),
-        ("via: sst, spool: auto, queue: {when_full: discard}", "via: sst", ["count", "keep"]),
-        ("via: sst, spool: auto", "via: bp5", ["count"]),
-        ("via: sst, spool: auto", "via: sst, spool: auto", ["count", "keep", "counts-spool"]),
+        ("via: sst, keep: true", "via: sst", ["count", "keep"]),
+        ("via: sst, keep: true, queue: {when_full: discard}", "via: sst", ["count", "keep"]),
+        ("via: sst, keep: true", "via: bp5", ["count"]),
+        ("via: sst, keep: true", "via: sst, keep: true", ["count", "keep", "counts-spool"]),
     ],
 )
 def test_a_unit_ends_at_streams_that_are_kept(first: str, second: str, unit: list[str], plan_of: Planner) -> None:
@@ -58,7 +58,7 @@ def test_a_unit_ends_at_streams_that_are_kept(first: str, second: str, unit: lis
 
 
 def test_a_reader_behind_a_spool_is_alone(plan_of: Planner) -> None:
-    plan = plan_of(PIPELINE.format(first="via: sst, spool: auto", second="via: sst, spool: auto", keep="restart"))
+    plan = plan_of(PIPELINE.format(first="via: sst, keep: true", second="via: sst, keep: true", keep="restart"))
     restart = plan.stage("keep").restart
     assert restart is not None
     assert restart.stages == ["keep"]
@@ -84,10 +84,10 @@ WITHOUT_STAGE = "{command: [./own], FILES, on_failure: restart}".replace("FILES"
 @pytest.mark.parametrize(
     ("simulation", "analysis", "stream", "begins", "types"),
     [
-        (GRAY_SCOTT, PDF, "", "state", "spool=auto"),
-        (OWN, PDF, "", "either", "spool=auto"),
-        ("{command: [./own], writes: {field: {}}, checkpoint: {every: 60 s}}", PDF, "", "state", "spool=auto"),
-        (GRAY_SCOTT, OWN_READER, "", "state", "spool=auto"),
+        (GRAY_SCOTT, PDF, "", "state", "keep=true"),
+        (OWN, PDF, "", "either", "keep=true"),
+        ("{command: [./own], writes: {field: {}}, checkpoint: {every: 60 s}}", PDF, "", "state", "keep=true"),
+        (GRAY_SCOTT, OWN_READER, "", "state", "keep=true"),
         (GRAY_SCOTT, WITHOUT_STAGE, "", "first", "via=bp5"),
     ],
 )
@@ -119,7 +119,7 @@ def test_where_all_steps_are_read_again_the_simulation_begins_anew(tmp_path: Pat
     assert row[2] == "nothing: all steps are computed again, also by sim"
 
 
-@pytest.mark.parametrize("stream", [", spool: auto", ", via: bp5"])
+@pytest.mark.parametrize("stream", [", keep: true", ", via: bp5"])
 def test_a_simulation_in_front_of_a_kept_stream_runs_on(stream: str, tmp_path: Path) -> None:
     plan = Planner(tmp_path)(SIMULATION.format(simulation=GRAY_SCOTT, analysis=PDF, stream=stream))
     restart = plan.stage("pdf").restart
@@ -142,7 +142,7 @@ def test_a_simulation_that_may_fail_itself_needs_no_advice(tmp_path: Path) -> No
 
 
 def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(plan_of: Planner) -> None:
-    plan = plan_of(PIPELINE.format(first="via: sst, spool: auto", second="via: sst", keep="stop"))
+    plan = plan_of(PIPELINE.format(first="via: sst, keep: true", second="via: sst", keep="stop"))
     stream, spool = plan.stream("positions"), plan.stream("positions-spool")
     assert stream.spool == "positions-spool"
     assert stream.readers == ["count", "positions-spool"]
@@ -151,17 +151,15 @@ def test_a_spool_is_a_reader_of_the_stream_and_writes_a_file_without_readers(pla
     assert (stage.added, stage.optional, stage.placement.cores) == ("spool", True, [])
 
 
-@pytest.mark.parametrize(
-    ("keep", "steps", "size"), [("64 steps", 64, None), ("8 GiB", None, 8 * 2**30), ("all", None, None)]
-)
+@pytest.mark.parametrize(("keep", "steps"), [("{steps: 64}", 64), ("{steps: all}", None), ("true", None)])
 def test_a_spool_that_keeps_the_newest_steps_is_removed_after_the_run(
-    keep: str, steps: int | None, size: int | None, plan_of: Planner
+    keep: str, steps: int | None, plan_of: Planner
 ) -> None:
-    first = f"via: sst, spool: {{keep: {keep}}}"
+    first = f"via: sst, keep: {keep}"
     plan = plan_of(PIPELINE.format(first=first, second="via: sst", keep="stop"))
     stream, spool = plan.stream("positions"), plan.stream("positions-spool")
-    assert (stream.spool_steps, stream.spool_bytes, stream.drops) == (steps, size, keep != "all")
-    assert spool.keep == (keep == "all")
+    assert (stream.spool_steps, stream.drops) == (steps, steps is not None)
+    assert spool.keep == (steps is None)
 
 
 def test_what_reads_from_the_first_step_again_needs_a_spool_that_keeps_all(plan_of: Planner) -> None:
@@ -182,7 +180,7 @@ stages:
   sim: {{component: walker}}
   look: {{component: {plot}{look}}}
 streams:
-  field: {{from: sim, to: look, via: sst, spool: auto}}
+  field: {{from: sim, to: look, via: sst, keep: true}}
 """
 
 
@@ -198,14 +196,14 @@ def test_what_saves_nothing_begins_at_the_first_step_in_the_next_part(look: str,
         (", checkpoint: {}", "", "sst", True),
         (", checkpoint: {}", ", checkpoint: {}", "sst", False),
         (", checkpoint: {}", "", "bp5", False),
-        (", checkpoint: {}", "", "sst, spool: auto", False),
+        (", checkpoint: {}", "", "sst, keep: true", False),
         ("", "", "sst", False),
     ],
 )
 def test_one_that_begins_anew_makes_what_others_save_useless(
     sim: str, look: str, via: str, noted: bool, plan_of: Planner
 ) -> None:
-    text = SAVING.format(plot=ROOT / "components/plot", look=look).replace("sst, spool: auto", via)
+    text = SAVING.format(plot=ROOT / "components/plot", look=look).replace("sst, keep: true", via)
     plan = plan_of(text.replace("component: walker", f"component: {ROOT / 'components/gray_scott'}{sim}"))
     said = [each for each in plan.advice if each.startswith("stages.look: look runs component `plot`")]
     assert len(said) == noted
@@ -213,7 +211,7 @@ def test_one_that_begins_anew_makes_what_others_save_useless(
 
 
 def test_a_file_needs_no_spool(plan_of: Planner) -> None:
-    plan = plan_of(PIPELINE.format(first="via: bp5, spool: auto", second="via: sst", keep="stop"))
+    plan = plan_of(PIPELINE.format(first="via: bp5, keep: true", second="via: sst", keep="stop"))
     assert plan.stream("positions").spool == ""
     assert [stage.name for stage in plan.stages] == ["walk", "count", "keep"]
 
@@ -245,7 +243,7 @@ def test_readers_wait_in_open_as_long_as_their_writer_may_be_started_again(plan_
 
 def test_a_spool_waits_while_another_reader_of_the_stream_is_started_again(plan_of: Planner) -> None:
     """A reader that hangs holds up the writer, and so all its readers."""
-    text = PIPELINE.format(first="via: sst, spool: auto", second="via: sst", keep="stop")
+    text = PIPELINE.format(first="via: sst, keep: true", second="via: sst", keep="stop")
     plan = plan_of(text + "deadlines: {start: 10 s, step: 3 s}\n")
     (end,) = (end for end in plan.stage("positions-spool").ends if end.side == "read")
     assert (end.open_timeout_s, end.step_timeout_s) == (40.0, None)
@@ -284,7 +282,7 @@ def test_a_simulation_with_checkpoints_of_its_own_goes_on_by_resume_and_is_told_
     ):
         with pytest.raises(SpecError) as caught:
             simulation = f"{{command: [./own], {port}{more}}}"
-            Planner(tmp_path)(SIMULATION.format(simulation=simulation, analysis=PDF, stream=", spool: auto"))
+            Planner(tmp_path)(SIMULATION.format(simulation=simulation, analysis=PDF, stream=", keep: true"))
         (problem,) = (each for each in caught.value.problems if each.key == "stages.sim.on_failure")
         assert said in problem.message
         assert "`wf resume` begins at its newest checkpoint when the run has ended" in problem.hint

@@ -243,7 +243,7 @@ def test_where_it_cannot_be_it_is_refused_at_the_key_that_asks(plan_of: Planner)
 
 
 def test_taps_pipes_and_spools_follow_their_rule(plan_of: Planner) -> None:
-    text = CHAIN.replace("to: count}", "to: count, spool: auto, tap: {see: {component: keep, with: {path: s.bp}}}}")
+    text = CHAIN.replace("to: count}", "to: count, keep: true, tap: {see: {component: keep, with: {path: s.bp}}}}")
     plan = plan_of(text)
     assert {stream.name: stream.engine for stream in plan.streams} == {
         "positions": "SHM", "see": "SHM", "positions-spool": "BP5", "counts": "SHM",

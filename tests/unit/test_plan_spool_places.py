@@ -19,7 +19,7 @@ stages:
   keep: {{component: keep}}
 {other}
 streams:
-  positions: {{from: walk, to: [count{readers}], spool: {spool}{more}}}
+  positions: {{from: walk, to: [count{readers}], keep: {spool}{more}}}
   counts: {{from: count, to: keep, via: bp5}}
 """
 CLUSTER = with_launcher("mpiexec", nodes=4)
@@ -32,12 +32,12 @@ def text(
 
 
 def advice(plan: Plan) -> list[str]:
-    return [each for each in plan.advice if each.startswith("streams.positions.spool")]
+    return [each for each in plan.advice if each.startswith("streams.positions.keep")]
 
 
-@pytest.mark.parametrize("place", ["memory", "node"])
+@pytest.mark.parametrize("place", ["/dev/shm", "$TMPDIR", "/local/nvme"])
 def test_it_is_on_the_node_of_the_reader_that_is_started_again(place: str, plan_of: Planner) -> None:
-    plan = plan_of(text(f"{{where: {place}, keep: 4 steps}}"), site=CLUSTER)
+    plan = plan_of(text(f"{{where: {place}, steps: 4}}"), site=CLUSTER)
     count, spool = plan.stage("count"), plan.stage("positions-spool")
     assert count.placement.nodes == spool.placement.nodes == [(1, 2)]
     stream, file = plan.stream("positions"), plan.stream("positions-spool")
@@ -48,8 +48,8 @@ def test_it_is_on_the_node_of_the_reader_that_is_started_again(place: str, plan_
     assert advice(plan) == []
 
 
-@pytest.mark.parametrize(("word", "where", "keeps"), [("auto", "shared", True), ("memory", "memory", False)])
-def test_a_word_keeps_all_there(word: str, where: str, keeps: bool, plan_of: Planner) -> None:
+@pytest.mark.parametrize(("word", "where", "keeps"), [("true", "", True), ("{where: /dev/shm}", "/dev/shm", False)])
+def test_all_steps_are_kept_unless_a_number_is_given(word: str, where: str, keeps: bool, plan_of: Planner) -> None:
     plan = plan_of(text(word))
     stream = plan.stream("positions")
     assert (stream.spool_where, stream.drops, stream.has_whole_spool) == (where, False, keeps)
@@ -57,32 +57,32 @@ def test_a_word_keeps_all_there(word: str, where: str, keeps: bool, plan_of: Pla
 
 
 def test_a_spool_in_the_run_directory_is_what_it_was(plan_of: Planner) -> None:
-    assert plan_of(text("auto")).to_json() == plan_of(text("{where: shared}")).to_json()
-    assert "on_node" not in plan_of(text("auto")).to_json()
+    assert plan_of(text("true")).to_json() == plan_of(text("{steps: all}")).to_json()
+    assert "on_node" not in plan_of(text("true")).to_json()
 
 
-@pytest.mark.parametrize(("place", "where"), [("memory", "in the memory of"), ("node", "on the disk of")])
-def test_a_reader_on_two_nodes_is_refused(place: str, where: str, plan_of: Planner) -> None:
+@pytest.mark.parametrize("place", ["/dev/shm", "$TMPDIR"])
+def test_a_reader_on_two_nodes_is_refused(place: str, plan_of: Planner) -> None:
     with pytest.raises(SpecError) as caught:
-        plan_of(text(place, place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
+        plan_of(text(f"{{where: {place}}}", place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
     said = str(caught.value)
-    assert f"count is on nodes 1-2, and its steps are kept {where} node 1: it could not read them" in said
-    assert "where: shared" in str(caught.value.problems[0].hint)
-    plan_of(text("auto", place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
+    assert f"count is on nodes 1-2, and its steps are kept in {place} of node 1: it could not read them" in said
+    assert "remove `where`" in str(caught.value.problems[0].hint)
+    plan_of(text("true", place="ranks: 2, place: {nodes: 2}"), site=CLUSTER)
 
 
 def test_two_readers_that_are_started_again_must_be_on_one_node(plan_of: Planner) -> None:
     also = "  also: {component: keep, with: {path: also.bp}, on_failure: restart, place: {nodes: 1, cores_per_rank: 1}}"
-    apart = text("memory", readers=", also", other=also)
-    with pytest.raises(SpecError, match=re.escape("also is on node 2, and its steps are kept in the memory of node 1")):
+    apart = text("{where: /dev/shm}", readers=", also", other=also)
+    with pytest.raises(SpecError, match=re.escape("also is on node 2, and its steps are kept in /dev/shm of node 1")):
         plan_of(apart, site=CLUSTER)
     # On a machine of one node all is there.
     plan_of(apart)
 
 
 def test_what_nobody_reads_is_said(plan_of: Planner) -> None:
-    (said,) = advice(plan_of(text("{where: memory, keep: 4 steps}", do="stop")))
-    assert "nobody reads what it keeps" in said
+    (said,) = advice(plan_of(text("{where: /dev/shm, steps: 4}", do="stop")))
+    assert "only `wf attach` and `wf look --live` can read what it keeps" in said
 
 
 def test_a_launcher_without_guards_has_no_spools_on_several_nodes(plan_of: Planner) -> None:
@@ -90,39 +90,37 @@ def test_a_launcher_without_guards_has_no_spools_on_several_nodes(plan_of: Plann
     with pytest.raises(
         SpecError, match="guard cannot run beside the stages under launcher flux, so the spool would be left behind"
     ):
-        plan_of(text("{where: node, keep: 4 steps}"), site=flux)
-    plan_of(text("{where: node, keep: 4 steps}"), site=with_launcher("flux"))
+        plan_of(text("{where: $TMPDIR, steps: 4}"), site=flux)
+    plan_of(text("{where: $TMPDIR, steps: 4}"), site=with_launcher("flux"))
 
 
 # The nodes of SITE have 8 GiB.
 def test_what_does_not_fit_into_memory_is_refused(plan_of: Planner) -> None:
-    with pytest.raises(SpecError, match=re.escape("it keeps 9.66 GB in memory; a node of site test has 8.59 GB")):
-        plan_of(text("{where: memory, keep: 9 GiB}"))
-    with pytest.raises(SpecError, match=re.escape("it keeps 10 steps × 1.07 GB = 10.7 GB in memory")):
-        plan_of(text("{where: memory, keep: 10 steps}", more=", step_size: 1 GiB"))
-    plan_of(text("{where: node, keep: 9 GiB}"))
+    said = "it keeps 10 steps × 1.07 GB = 10.7 GB in memory; a node of site test has 8.59 GB"
+    with pytest.raises(SpecError, match=re.escape(said)):
+        plan_of(text("{where: /dev/shm, steps: 10}", more=", step_size: 1 GiB"))
+    plan_of(text("{where: $TMPDIR, steps: 10}", more=", step_size: 1 GiB"))
 
 
 def test_more_than_half_of_memory_is_said(plan_of: Planner) -> None:
-    (said,) = advice(plan_of(text("{where: memory, keep: 5 GiB}")))
+    (said,) = advice(plan_of(text("{where: /dev/shm, steps: 5}", more=", step_size: 1 GiB")))
     assert "5.37 GB in memory" in said and "/dev/shm takes no more than half" in said
-    assert advice(plan_of(text("{where: memory, keep: 4 GiB}"))) == []
+    assert advice(plan_of(text("{where: /dev/shm, steps: 4}", more=", step_size: 1 GiB"))) == []
 
 
 def test_that_all_steps_stay_in_memory_is_said(plan_of: Planner) -> None:
-    (said,) = advice(plan_of(text("memory")))
+    (said,) = advice(plan_of(text("{where: /dev/shm}")))
     assert "all steps stay in the memory of a node until the run has ended" in said
-    assert advice(plan_of(text("node"))) == []
+    assert advice(plan_of(text("{where: $TMPDIR}"))) == []
 
 
 @pytest.mark.parametrize(
     ("spool", "said"),
     [
-        ("auto", "all steps, in the run directory"),
-        ("{keep: 64 steps}", "the newest 64 steps, in the run directory"),
-        ("{keep: 8 GiB}", "the newest 8.59 GB, in the run directory"),
-        ("{keep: 1 step, where: memory}", "the newest 1 step, in memory"),
-        ("node", "all steps, on a node's disk"),
+        ("true", "all steps, in the run directory"),
+        ("{steps: 64}", "the newest 64 steps, in the run directory"),
+        ("{steps: 1, where: /dev/shm}", "the newest 1 step, in /dev/shm"),
+        ("{where: $TMPDIR}", "all steps, in $TMPDIR"),
     ],
 )
 def test_the_tables_name_how_much_is_kept_and_where(spool: str, said: str, plan_of: Planner) -> None:

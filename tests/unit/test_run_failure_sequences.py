@@ -24,7 +24,7 @@ RULES = {
     "restart": "{do: restart, times: 2, backoff: 1 s}",
     "then": "{do: restart, times: 1, backoff: 1 s, then: ignore}",
 }
-WAYS = {"sst": "via: sst", "spool": "via: sst, spool: auto", "file": "via: bp5", "followed": "via: bp5, coupling: live"}
+WAYS = {"sst": "via: sst", "spool": "via: sst, keep: true", "file": "via: bp5", "followed": "via: bp5, coupling: live"}
 # Name → stream → (writer, readers).
 SHAPES: dict[str, dict[str, tuple[str, list[str]]]] = {
     "fan": {"f": ("sim", ["work"]), "s": ("work", ["keep", "look"])},

@@ -36,7 +36,7 @@ stages:
   keep: {command: ["${{ wf.python }}", keep], reads: {sum: {}}, on_failure: restart}
   look: {command: ["${{ wf.python }}", look], reads: {sum: {}}, on_failure: RULE}
 streams:
-  field: {from: sim, to: work, via: VIA, spool: auto}
+  field: {from: sim, to: work, via: VIA, keep: true}
   sum: {from: work, to: READERS, via: VIA}
 """
 # sim → keep and look, look → last
@@ -61,7 +61,7 @@ def plan_for(plan_of: Planner, rule: str = IGNORE, via: str = "sst", backoff: st
 
 
 def chained(plan_of: Planner, via: str, spool: bool = False) -> Plan:
-    text = CHAIN.replace("VIA", f"via: {via}").replace("SPOOL", "spool: auto" if spool else "keep: true")
+    text = CHAIN.replace("VIA", f"via: {via}").replace("SPOOL", "keep: true" if spool else "keep: false")
     return plan_of(text.replace("SIM", "restart" if spool else "stop"))
 
 

@@ -80,7 +80,7 @@ def test_what_a_stage_has_written_on_its_own_node_counts_as_far_as_it_has_said(t
     plan = plan_of("live", [["saxs"]])
     md, saxs, keep = plan.stages
     atoms, pattern = saxs.ends
-    ends = [atoms, pattern.model_copy(update={"on_node": "memory", "path": str(link)})]
+    ends = [atoms, pattern.model_copy(update={"on_node": "/dev/shm", "path": str(link)})]
     run = going(plan.model_copy(update={"stages": [md, saxs.model_copy(update={"ends": ends}), keep]}))
     assert find_beginning(tmp_path, run.state, ["saxs"]).first_step == 8
     run.feed(lost(20, 1), StageExited(20.2, "saxs", None, signal.SIGKILL))

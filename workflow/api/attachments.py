@@ -256,26 +256,26 @@ def find_kept(run_dir: Path, plan: Plan, name: str) -> KeptStream:
     stream = plan.stream(name)
     file = plan.holder(stream)
     if not file.is_kept:
-        hint = f"start the run with `--set streams.{name}.attachable=true`"
+        hint = f"start the run with `--set streams.{name}.keep=true`"
         if not stream.traits.in_memory:
             readable = [name for name, engine in ENGINES.items() if engine.in_memory or engine.resumable]
             hint = f"others can read only streams by {listing(readable)}"
         raise RunError(f"{run_dir.name} keeps no steps of {name}, so nothing can be attached to it", hint)
-    if stream.spool_where != "shared":
+    if stream.spool_where:
         _check_on_node(run_dir, stream, Path(file.path))
     return KeptStream(name, Path(file.path), plan.stage(file.writer).end(file.name, "write").before)
 
 
 def _check_on_node(run_dir: Path, stream: StreamPlan, path: Path) -> None:
     """Raise RunError where the spool of a stream is on another node, or not ours."""
-    where, who = "memory" if stream.spool_where == "memory" else "disk", "another node"
+    who = "another node"
     try:
         if not path.is_symlink() or path.exists():
             return
     except PermissionError:
         who = "a node, where others cannot read them"
-    text = f"{run_dir.name} keeps the steps of {stream.name} in the {where} of {who}"
-    raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.spool=auto`")
+    text = f"{run_dir.name} keeps the steps of {stream.name} in {stream.spool_where} of {who}"
+    raise RunError(text, f"attach there, or start the run with `--set streams.{stream.name}.keep=true`")
 
 
 def _claim(folder: Path, wanted: str | None, stage: str) -> Path:

@@ -1,4 +1,4 @@
-"""The folder that a run has on one node, outside of its own directory: in memory, or on the node's disk.
+"""The folder that a run has on one node, outside of its own directory: in /dev/shm, or on the node's disk.
 
 A file there is known by a link in `streams` of the run directory, at the path that the plan gives it. Only the node
 that has the folder can read it by the link. Whoever ends the run finds by the link what is to be removed; the name of
@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from workflow.formats.sides import OnNode
+from workflow.formats.sides import TMPDIR, OnNode
 from workflow.own_process import temporary_folder
 
 MEMORY = Path("/dev/shm")
@@ -35,8 +35,8 @@ def folder_name(run_dir: str | Path) -> str:
 
 
 def root_here(place: OnNode) -> Path:
-    """Where such folders are on this node: in memory, or in $TMPDIR."""
-    return MEMORY if place == "memory" else Path(temporary_folder())
+    """Where such folders are on this node."""
+    return Path(temporary_folder() if place == TMPDIR else place)
 
 
 def _name_on_disk(run_dir: str | Path) -> str:
@@ -45,7 +45,8 @@ def _name_on_disk(run_dir: str | Path) -> str:
 
 
 def _folder(run_dir: str | Path, place: OnNode) -> Path:
-    return root_here(place) / (folder_name(run_dir) if place == "memory" else _name_on_disk(run_dir))
+    root = root_here(place)
+    return root / (folder_name(run_dir) if root == MEMORY else _name_on_disk(run_dir))
 
 
 def make_here(link: Path, run_dir: str | Path, place: OnNode) -> None:
@@ -95,7 +96,7 @@ def links(run_dir: str | Path) -> dict[Path, Path]:
 def folders_here(run_dir: str | Path, known: Iterable[Path] = ()) -> set[Path]:
     """The folders of a run that are on this node. `known`: folders that links have led to."""
     names = {folder_name(run_dir), _name_on_disk(run_dir)}
-    places = {_folder(run_dir, "memory"), _folder(run_dir, "node"), *links(run_dir).values(), *known}
+    places = {_folder(run_dir, str(MEMORY)), _folder(run_dir, TMPDIR), *links(run_dir).values(), *known}
     return {folder for folder in places if folder.name in names and _is_own(folder)}
 
 

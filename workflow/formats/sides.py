@@ -6,5 +6,7 @@ from typing import Literal
 
 Side = Literal["read", "write"]
 EndOfStream = tuple[str, Side]  # of one stage: the stream, and the side at which the stage opens it
-# Where on its node the file of a writing end is; empty: in the run directory.
-OnNode = Literal["", "memory", "node"]
+# The folder of its node that has the file of a writing end; empty: in the run directory.
+OnNode = str
+# As such a folder: the one that this variable names there, or /tmp.
+TMPDIR = "$TMPDIR"

@@ -18,7 +18,7 @@ from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName
 from workflow.spec.models.deadlines import Deadlines
 from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
-from workflow.spec.models.stage_policies import Dialect, SpoolPlace
+from workflow.spec.models.stage_policies import Dialect
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -126,7 +126,8 @@ class EndPlan(PlanPart):
     )
     skips_now: int | None = Field(None, description="the one of them that no attempt has left out yet")
     on_node: OnNode = Field(
-        "", description="of a spool: where on its node the file is, and `path` a link to it; empty: at `path`"
+        "",
+        description="of a spool: the folder of its node that has the file, and `path` a link to it; empty: at `path`",
     )
 
     opened: str = Field(
@@ -397,7 +398,7 @@ class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
     rare: ClassVar[tuple[str, ...]] = (
-        "spool", "spool_steps", "spool_bytes", "spool_where", "attachable", "closes_circle", "no_effect",
+        "spool", "spool_steps", "spool_where", "closes_circle", "no_effect",
     )  # fmt: skip
 
     name: str
@@ -418,10 +419,8 @@ class StreamPlan(PlanPart):
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool
     spool: str = Field("", description="the stream that holds its steps for readers that are started again")
-    spool_steps: int | None = Field(None, description="how many steps it keeps at least; None, as the size: all")
-    spool_bytes: int | None = Field(None, description="how much it keeps at least")
-    spool_where: SpoolPlace = Field("shared", description="where its file is: the run directory, or a node")
-    attachable: bool = Field(False, description="whether its spool is meant for stages that join the run")
+    spool_steps: int | None = Field(None, description="how many steps it keeps at least; None: all")
+    spool_where: OnNode = Field("", description="the folder of a node that has its file; empty: the run directory")
     closes_circle: bool = Field(False, description="whether it leads back to a stage whose streams its writer reads")
     no_effect: list[str] = Field(
         [], description="engine parameters of its writer that change nothing with the ADIOS2 that is here"
@@ -440,12 +439,12 @@ class StreamPlan(PlanPart):
     @property
     def drops(self) -> bool:
         """Whether its spool keeps the newest steps only."""
-        return self.spool_steps is not None or self.spool_bytes is not None
+        return self.spool_steps is not None
 
     @property
     def has_whole_spool(self) -> bool:
         """Whether its spool has all steps, also after the run."""
-        return self.spool != "" and not self.drops and self.spool_where == "shared"
+        return self.spool != "" and not self.drops and not self.spool_where
 
     @property
     def traits(self) -> EngineTraits:

@@ -28,7 +28,7 @@ def held_files(run_dir: Path, before: Plan, now: Plan) -> Held:
     # what is on a node now.
     lost = [each for each in before.streams if each.spool and not each.has_whole_spool]
     short = {in_run(before.stream(each.spool).path) for each in lost}
-    short |= {in_run(now.stream(each.spool).path) for each in now.streams if each.spool_where != "shared"}
+    short |= {in_run(now.stream(each.spool).path) for each in now.streams if each.spool_where}
     return {name: [] if name in short else pieces_of(run_dir, before, name) for name in names}
 
 

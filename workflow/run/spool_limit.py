@@ -19,10 +19,7 @@ _SHARE = 0.25
 def droppable(state: RunState, stream: StreamPlan) -> int:
     """Up to which step the spool of a stream has more than it is to keep; 0 where that is not worth it yet. Pure."""
     written, first = state.writer(stream.spool), state.spool_first.get(stream.name, 0)
-    here = state.steps_here(written)
     kept = stream.spool_steps
-    if kept is None and stream.spool_bytes is not None and here and written.bytes:
-        kept = max(1, -(-stream.spool_bytes * here // written.bytes))
     end = 0 if kept is None else written.steps - kept
     # Whatever the rules say, nobody is robbed of what it is about to read.
     end = min([end, *(reader.steps for reader in state.readers(stream.name) if reader.from_spool)])

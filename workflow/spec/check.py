@@ -279,7 +279,7 @@ def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> li
     added = added_by_wf(spec, engine_of)
     for at in added.values():
         _known_component(root, at, RELAY, library, checked)
-        library.engine(KEPT_VIA if at[-1] in ("spool", "attachable") else DEFAULT_VIA)
+        library.engine(KEPT_VIA if at[-1] == "keep" else DEFAULT_VIA)
     return list(added)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from workflow.errors import Problem
+from workflow.formats.sides import OnNode
 from workflow.formatting import plural
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec, Tap
-from workflow.spec.models.stage_policies import SpoolPlace
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
@@ -191,24 +191,17 @@ def spool_name(stream: str) -> str:
 
 def has_spool(stream: StreamSpec, engine: Engine | None) -> bool:
     """Whether a stage of wf's keeps the steps of a stream: what goes through files is kept already."""
-    return stream.wanted_spool is not None and engine is not None and engine.traits.in_memory
+    return stream.keep is not None and stream.keeps_file and engine is not None and engine.traits.in_memory
 
 
-def spool_limit(stream: StreamSpec) -> tuple[int | None, int | None]:
-    """The least number of steps, and the least size, that the spool of a stream keeps; None, None: all steps."""
-    spool = stream.wanted_spool
-    return (None, None) if spool is None else (spool.steps, spool.bytes)
+def spool_steps(stream: StreamSpec) -> int | None:
+    """The least number of steps that the spool of a stream keeps; None: all steps."""
+    return None if stream.keep is None or stream.keep.steps == "all" else stream.keep.steps
 
 
-def spool_place(stream: StreamSpec) -> SpoolPlace:
+def spool_place(stream: StreamSpec) -> OnNode:
     """Where the file of a stream's spool is."""
-    spool = stream.wanted_spool
-    return "shared" if spool is None else spool.where
-
-
-def spool_key(stream: StreamSpec) -> str:
-    """The key that asks for the spool of a stream."""
-    return "attachable" if stream.spool is None else "spool"
+    return "" if stream.keep is None else stream.keep.where
 
 
 def spooled_streams(spec: PipelineSpec, engine_of: EngineOf) -> list[str]:
@@ -254,8 +247,7 @@ def added_by_wf(spec: PipelineSpec, engine_of: EngineOf) -> dict[str, KeyPath]:
         if relayed_taps(spec, stream, engine_of)
     }
     spools: dict[str, KeyPath] = {
-        spool_name(stream): ("streams", stream, spool_key(spec.streams[stream]))
-        for stream in spooled_streams(spec, engine_of)
+        spool_name(stream): ("streams", stream, "keep") for stream in spooled_streams(spec, engine_of)
     }
     return pipes | relays | spools
 
@@ -278,10 +270,10 @@ def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf)
             hint = "use `via: bp5`, or remove `async: pipe`"
             yield problem_at(root, ("stages", writer, "output", "async"), message, hint)
     for name, stream in spec.streams.items():
-        least, limit = spool_limit(stream)[0], stream.queue.limit
-        if least is not None and least < limit:
-            message = f"the queue of {name} may hold {plural(limit, 'step')}, more than its spool is to keep"
-            yield problem_at(root, ("streams", name, "spool", "keep"), message, f"keep at least {limit} steps")
+        least, limit = spool_steps(stream), stream.queue.limit
+        if least is not None and least < limit and has_spool(stream, engine_of(name)):
+            message = f"the queue of {name} may hold {plural(limit, 'step')}, more than are to be kept"
+            yield problem_at(root, ("streams", name, "keep", "steps"), message, f"keep at least {limit} steps")
     taken = dict.fromkeys(spec.streams, "stream") | dict.fromkeys(spec.stages, "stage")
     for name, stream in spec.streams.items():
         for tap in stream.tap:

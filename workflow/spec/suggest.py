@@ -11,6 +11,8 @@ REMOVED = {
     "via: ssc": "use `via: shm` on a node and `via: sst` between nodes",
     "redraw": _USE_IGNORE,
     "redraws": _USE_IGNORE,
+    "spool": "write `keep: true`, or `keep: {steps: 64}` for the newest steps",
+    "attachable": "write `keep: {steps: 2, where: /dev/shm}`",
     "wf balance": "write `search:` in a campaign file",
     "wf completion": 'click has it: `eval "$(_WF_COMPLETE=bash_source wf)"`',
     "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",

@@ -113,7 +113,7 @@ class _Trigger:
             f"stages.{self._added}.with": WrittenKey(when),
             f"streams.{self._added}": WrittenKey(when, below=False),
             f"streams.{self._added}.queue.limit": WrittenKey(f"{written}.queue.limit"),
-            **{f"streams.{self._added}.{key}": WrittenKey(f"{written}.{key}") for key in (*_ALIKE, "spool")},
+            **{f"streams.{self._added}.{key}": WrittenKey(f"{written}.{key}") for key in _ALIKE},
         }
         expanded.renamed[self._name] = {**expanded.renamed.get(self._name, {}), self._written: self._added}
         if self._member is not None:
@@ -144,9 +144,7 @@ class _Trigger:
         end = next(end for end in reading_ends(stream) if stage_of(end) == self._name)
         if end == self._name and self._written in ports_of(self._stage, "reads"):
             end = f"{end}.{self._written}"  # the port that has the name of the stream: this one has another
-        # Only a stage that is started again reads a spool.
-        keys = (*_ALIKE, "spool") if written_rule(self._stage) == "restart" else _ALIKE
-        alike = {key: child for key in keys if (child := stream.child(key)) is not None}
+        alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
         made = made_node({"from": f"{self._added}.{_OUTPUT}", "to": end}, self._when)
         made = made._replace(value={**made.value, **alike})
         queue = stream.child("queue")

@@ -35,7 +35,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
 from workflow.spec.placeholder_syntax import literal
-from workflow.spec.references import has_spool, spool_limit, spool_name, spool_place
+from workflow.spec.references import has_spool, spool_name, spool_place, spool_steps
 from workflow.sst_transports import TRANSPORTS
 
 # A writer waits for a reader whose node was lost for as long as TCP does, a quarter of an hour. Where all its readers
@@ -200,7 +200,7 @@ def _to_end(
 def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: StreamEstimates) -> StreamPlan:
     """The stream as a whole."""
     engine, transport, path = stream.engine.engine, decided.transport, decided.path
-    spooled, (steps, size) = has_spool(stream.spec, stream.engine), spool_limit(stream.spec)
+    spooled = has_spool(stream.spec, stream.engine)
     return StreamPlan(
         name=stream.name,
         writer=stream.writer.stage if stream.writer else "",
@@ -216,12 +216,10 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         subfiles=estimates.subfiles,
         path=path,
         on_disk=_on_disk(stream.engine.traits, path),
-        keep=stream.spec.keep,
+        keep=stream.spec.keeps_file,
         spool=spool_name(stream.name) if spooled else "",
-        spool_steps=steps if spooled else None,
-        spool_bytes=size if spooled else None,
-        spool_where=spool_place(stream.spec) if spooled else "shared",
-        attachable=spooled and stream.spec.attachable,
+        spool_steps=spool_steps(stream.spec) if spooled else None,
+        spool_where=spool_place(stream.spec) if spooled else "",
         closes_circle=stream.spec.closes_circle,
         no_effect=list(estimates.no_effect),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from workflow.formatting import plural, size
@@ -13,8 +14,7 @@ from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.queue import MUCH
 from workflow.site.site_model import Site
 
-_WHERE = {"shared": "in the run directory", "memory": "in memory", "node": "on a node's disk"}
-_SHARED = "keep it in the run directory: `where: shared`"
+_IN_RUN_DIR = "remove `where`: the run directory keeps it"
 
 
 def spool_text(stream: StreamPlan) -> str:
@@ -22,19 +22,17 @@ def spool_text(stream: StreamPlan) -> str:
     amount = "all steps"
     if stream.spool_steps is not None:
         amount = f"the newest {plural(stream.spool_steps, 'step')}"
-    elif stream.spool_bytes is not None:
-        amount = f"the newest {size(stream.spool_bytes)}"
-    return f"{amount}, {_WHERE[stream.spool_where]}"
+    return f"{amount}, in {stream.spool_where or 'the run directory'}"
 
 
 def check_spool_places(stages: Sequence[StagePlan], streams: Sequence[StreamPlan], site: Site, notes: Notes) -> None:
     """Notes spools on a node that a stage could not read when it is started again, or that do not fit."""
     by_name = {stage.name: stage for stage in stages}
-    on_nodes = [stream for stream in streams if stream.spool_where != "shared"]
+    on_nodes = [stream for stream in streams if stream.spool_where]
     for stream in on_nodes:
         _check_readers(stream, by_name, notes)
         _check_guards(stream, stages, site, notes.problems)
-    _check_memory([stream for stream in on_nodes if stream.spool_where == "memory"], by_name, site, notes)
+    _check_memory([stream for stream in on_nodes if _is_in_memory(stream)], by_name, site, notes)
 
 
 def readers_behind(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> list[str]:
@@ -46,18 +44,18 @@ def readers_behind(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> list[
 
 def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
     """Only the node that has the spool can read it."""
-    key, readers, here = f"streams.{stream.name}.spool", readers_behind(stream, stages), stages[stream.spool].placement
-    if not readers and not stream.attachable:
+    key, readers, here = f"streams.{stream.name}.keep", readers_behind(stream, stages), stages[stream.spool].placement
+    if not readers:
         notes.advise(
-            f"{key}: nobody reads what it keeps: no reader of {stream.name} is started again (`on_failure: restart`), "
-            "and after the run it is gone"
+            f"{key}: only `wf attach` and `wf look --live` can read what it keeps: no reader of {stream.name} is "
+            "started again (`on_failure: restart`), and after the run it is gone"
         )
     for name in readers:
         nodes = stages[name].placement.nodes
         if nodes != here.nodes:
-            part = "in the memory of" if stream.spool_where == "memory" else "on the disk of"
-            text = f"{name} is on {nodes_text(nodes)}, and its steps are kept {part} {nodes_text(here.nodes)}"
-            notes.problems.add(key, f"{text}: it could not read them when it is started again", _SHARED)
+            text = f"{name} is on {nodes_text(nodes)}, and its steps are kept in {stream.spool_where} of "
+            text += f"{nodes_text(here.nodes)}: it could not read them when it is started again"
+            notes.problems.add(key, text, _IN_RUN_DIR)
 
 
 def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, problems: Problems) -> None:
@@ -68,7 +66,11 @@ def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, p
             f"on several nodes wf's guard cannot run beside the stages under launcher {site.launcher}, so the spool "
             "would be left behind"
         )
-        problems.add(f"streams.{stream.name}.spool", text, _SHARED)
+        problems.add(f"streams.{stream.name}.keep", text, _IN_RUN_DIR)
+
+
+def _is_in_memory(stream: StreamPlan) -> bool:
+    return PurePosixPath(stream.spool_where).is_relative_to("/dev/shm")
 
 
 class _Held(NamedTuple):
@@ -82,8 +84,6 @@ class _Held(NamedTuple):
 
 def _held(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> _Held:
     node = stages[stream.spool].placement.nodes[0][0]
-    if stream.spool_bytes is not None:
-        return _Held(stream, node, stream.spool_bytes, "")
     steps = stream.spool_steps if stream.drops else stages[stream.writer].end(stream.name, "write").steps
     if steps is None or stream.step_size is None:
         return _Held(stream, node, None, "")
@@ -96,8 +96,8 @@ def _check_memory(streams: Sequence[StreamPlan], stages: Mapping[str, StagePlan]
         if not each.stream.drops:
             much = "" if each.bytes is None else f", {each.why}{size(each.bytes)}"
             notes.advise(
-                f"streams.{each.stream.name}.spool: all steps stay in the memory of a node until the run has "
-                f"ended{much}: `keep: 64 steps` keeps the newest ones"
+                f"streams.{each.stream.name}.keep: all steps stay in the memory of a node until the run has "
+                f"ended{much}: `steps: 64` keeps the newest ones"
             )
     for node in sorted({each.node for each in held}):
         here = [each for each in held if each.node == node and each.bytes is not None]
@@ -105,11 +105,11 @@ def _check_memory(streams: Sequence[StreamPlan], stages: Mapping[str, StagePlan]
         biggest = max(here, key=lambda each: each.bytes or 0, default=None)
         if biggest is None or total <= MUCH * room:
             continue
-        key = f"streams.{biggest.stream.name}.spool"
+        key = f"streams.{biggest.stream.name}.keep"
         others = f", with other spools {size(total)}" if len(here) > 1 else ""
         text = f"it keeps {biggest.why}{size(biggest.bytes or 0)} in memory{others}; "
         text += f"a node of site {site.site} has {size(room)}"
         if total > room:
-            notes.problems.add(key, text, f"keep less, `keep: 64 steps`, or {_SHARED}")
+            notes.problems.add(key, text, f"keep less, `steps: 64`, or {_IN_RUN_DIR}")
         else:
             notes.advise(f"{key}: {text}, and /dev/shm takes no more than half of it where nobody has changed that")

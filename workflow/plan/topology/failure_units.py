@@ -16,7 +16,7 @@ from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream, streams_by_stage
 from workflow.spec.file_formats import chosen_format
-from workflow.spec.references import has_spool, spool_limit
+from workflow.spec.references import has_spool, spool_steps
 from workflow.spec.suggest import listing
 
 
@@ -53,7 +53,7 @@ def plan_restarts(
         anew = [each for each in unit if _reads_from_start(stages[each])]
         if anew and (short := next(_dropping(unit, streams.values()), "")):
             text = f"{name} cannot be started again: {listing(anew)} would need the first step of {short} again"
-            hint = f"keep all steps: `--set streams.{short}.spool=auto`"
+            hint = f"keep all steps: `--set streams.{short}.keep=true`"
             notes.problems.add(f"stages.{name}.on_failure", text, hint)
             continue
         found[name] = RestartPlan(
@@ -117,7 +117,7 @@ def _dropping(unit: Collection[str], streams: Collection[JoinedStream]) -> Itera
     """The streams that a unit reads and whose spools keep the newest steps only."""
     for stream in streams:
         is_read = {port.stage for port in stream.readers} & {*unit}
-        if is_read and has_spool(stream.spec, stream.engine) and spool_limit(stream.spec) != (None, None):
+        if is_read and has_spool(stream.spec, stream.engine) and spool_steps(stream.spec) is not None:
             yield stream.name
 
 
@@ -165,7 +165,7 @@ def _obstacles(
     """(what is wrong, what to type next) for each reason why a unit cannot be started again."""
     for stream, reader in _discarding(unit, stages, transient):
         has = f"{name} cannot be started again" + (f" together with {reader}" if reader != name else "")
-        needed = "spool=auto" if reader == name and not has_spool(stream.spec, stream.engine) else ""
+        needed = "keep=true" if reader == name and not has_spool(stream.spec, stream.engine) else ""
         hint = "keep those that come" if needed else "let none be discarded"
         yield (
             f"{has}: {reader} reads {stream.name}, which may discard steps: it is not known which ones arrived",
@@ -204,7 +204,7 @@ def _keep_key(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
     """What keeps the steps of a stream, for all its readers that may be started again."""
     again = [port.stage for port in stream.readers if stages[port.stage].spec.on_failure.do == "restart"]
     can = stream.engine.traits.in_memory and all(stages[name].spec.uses_stage for name in again)
-    return "spool=auto" if can else "via=bp5"
+    return "keep=true" if can else "via=bp5"
 
 
 def _why_not(stage: DeclaredStage, streams: Collection[JoinedStream], live: Collection[str]) -> tuple[str, str]:

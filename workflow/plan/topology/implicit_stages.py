@@ -22,6 +22,7 @@ from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.component_files import complete_parameters
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, PipelineSpec, Queue, StagePlace, StageSpec, StreamSpec, Tap
+from workflow.spec.models.stage_policies import Keep
 from workflow.spec.origins import Origins, WrittenKey
 from workflow.spec.references import (
     RELAY,
@@ -29,10 +30,9 @@ from workflow.spec.references import (
     piped_streams,
     relay_name,
     relayed_taps,
-    spool_key,
-    spool_limit,
     spool_name,
     spool_place,
+    spool_steps,
     spooled_streams,
 )
 
@@ -152,14 +152,21 @@ def _add_spool(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing)
 
     The file is a stream without readers: stages that are started again read from it.
     """
-    spool, asked, readers = spool_name(name), f"streams.{name}.{spool_key(stream)}", [*stream.readers]
+    spool, asked, readers = spool_name(name), f"streams.{name}.keep", [*stream.readers]
     # What is on a node can be read there only.
-    beside = None if spool_place(stream) == "shared" else _reader_behind(stream, loaded.spec)
+    beside = _reader_behind(stream, loaded.spec) if spool_place(stream) else None
     growing.stages[spool] = StageSpec(component=RELAY, place=_no_core(StagePlace(share=beside)))
     growing.parameters[spool] = _relay_parameters(loaded, [])
     # What has lost its first steps is of no use after the run, and what is on a node is not found again.
-    whole = spool_limit(stream) == (None, None) and spool_place(stream) == "shared"
-    kept = StreamSpec(from_=spool, to=spool, via=KEPT_VIA, coupling="live", keep=whole, **_given(stream, "step_size"))
+    whole = spool_steps(stream) is None and not spool_place(stream)
+    kept = StreamSpec(
+        from_=spool,
+        to=spool,
+        via=KEPT_VIA,
+        coupling="live",
+        keep=Keep(steps="all" if whole else 0),
+        **_given(stream, "step_size"),
+    )
     growing.streams[spool] = kept.model_copy(update={"to": []})
     growing.engines[spool] = loaded.presets[KEPT_VIA]
     growing.implicit[spool] = ImplicitStage("spool", name, asked, is_optional=True)
@@ -278,8 +285,7 @@ def place_on_node(stream: str, pipeline: CompletePipeline) -> OnNode:
     stage = pipeline.implicit_stages.get(pipeline.spec.streams[stream].from_)
     if stage is None or stage.role != "spool":
         return ""
-    place = spool_place(pipeline.spec.streams[stage.stream])
-    return "" if place == "shared" else place
+    return spool_place(pipeline.spec.streams[stage.stream])
 
 
 def explain_implicit_stages(

@@ -78,7 +78,7 @@ def replayed(
         stand_in = f"{name}-{REPLAY}"
         kept[stand_in] = StageSpec(component=REPLAY, ranks=1)
         parameters[stand_in] = _parameters(player[0], name, recorded.get(name), options)
-        streams[name] = stream.model_copy(update={"from_": stand_in, "to": readers, "spool": None, "attachable": False})
+        streams[name] = stream.model_copy(update={"from_": stand_in, "to": readers, "keep": None})
         added[f"stages.{stand_in}"] = WrittenKey(f"streams.{name}.from", below=False)
     changed = {"name": f"{spec.name[:55]}-{REPLAY}", "stages": kept, "streams": streams, "expect": {}}
     return replace(
@@ -118,7 +118,7 @@ def _later(value: SteeredValue, first: int) -> SteeredValue:
 def _parameters(player: Component, stream: str, recorded: Recording | None, options: ReplayOptions) -> dict[str, Any]:
     if recorded is None:
         text = f"the run has kept no steps of {stream}"
-        raise RunError(text, f"record them: `--set streams.{stream}.spool=auto`, or `via=bp5`")
+        raise RunError(text, f"record them: `--set streams.{stream}.keep=true`, or `via=bp5`")
     given = {
         "path": str(recorded.path), "stream": stream, "pace": options.pace, "metrics": str(recorded.metrics),
         "first": options.first, "last": options.last,

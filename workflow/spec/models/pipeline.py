@@ -20,11 +20,10 @@ from workflow.spec.models.stage_policies import (
     Dialect,
     FailureRule,
     FailureRuleOrWord,
+    KeepOrBool,
     Memory,
     MemoryOrBool,
     OrShort,
-    Spool,
-    SpoolOrWord,
     SteeredValue,
     dialect_of,
 )
@@ -427,10 +426,6 @@ class Tap(Spec):
         return self
 
 
-# What an attached stage can read of a stream without a spool: the step that it is at, and the next one.
-_ATTACHABLE_STEPS = 2
-
-
 class StreamSpec(Spec):
     """A named connection that transfers data in steps from one stage to one or more others."""
 
@@ -477,18 +472,11 @@ class StreamSpec(Spec):
         None,
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
-    keep: bool = Field(True, description="keep the file of a file stream after the run")
-    spool: SpoolOrWord | None = Field(
+    keep: KeepOrBool | None = Field(
         None,
-        description="auto: a stage that wf adds receives all steps of a live stream and writes them to a BP5 file; a "
-        "reader that is started again (`on_failure: restart`) goes on from there. `{keep: 64 steps}` keeps the newest "
-        "ones only; `{where: memory}`, or the word alone, keeps them in the memory of a node. Files need no spool "
-        "(default: none)",
-    )
-    attachable: bool = Field(
-        False,
-        description="true: `wf attach` can join the run and read the stream: its newest steps are kept in the memory "
-        "of a node, as by `spool: {where: memory, keep: 2 steps}`. Files, and streams with a spool, always are",
+        description="which of its steps can be read again, by readers that are started again (`on_failure: restart`), "
+        "by `wf attach`, and after the run. true: all; false: none; `{steps: 64}`: the newest ones, of a stream in "
+        "memory; `{where: /dev/shm}`: in the memory of a node (default: true for files, false for streams in memory)",
     )
     parameters: dict[str, Scalar] = Field({}, description="engine parameters, checked against the engine's list")
     variables: dict[str, Variable] = Field({}, description="contract that both ends must meet")
@@ -509,11 +497,9 @@ class StreamSpec(Spec):
         return self.to if isinstance(self.to, list) else [self.to]
 
     @property
-    def wanted_spool(self) -> Spool | None:
-        """Its spool: the one that is asked for, or that which makes the stream attachable."""
-        if self.spool is not None or not self.attachable:
-            return self.spool
-        return Spool(where="memory", keep=f"{max(_ATTACHABLE_STEPS, self.queue.limit)} steps")
+    def keeps_file(self) -> bool:
+        """Whether its file, if it goes through one, stays after the run."""
+        return self.keep is None or self.keep.steps != 0
 
 
 class PipelineParameter(Spec):

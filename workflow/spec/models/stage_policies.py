@@ -1,12 +1,12 @@
 """Policies of a stage as the user states them: aggregation and compression of what it writes, and its memory."""
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from workflow.formats.sides import TMPDIR
 from workflow.operators import LOSSY, OPERATORS
 from workflow.spec.models.units import (
     MOST_CORES,
@@ -17,14 +17,12 @@ from workflow.spec.models.units import (
     Scalar,
     Size,
     Spec,
-    to_bytes,
 )
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, parse
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
 Positive = RankCount
-_STEPS = re.compile(r"\s*([1-9][0-9]*)\s*steps?\s*")
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 
 
@@ -43,63 +41,41 @@ def _to_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-# Where the file of a spool is: in the run directory, or on the node of the spool's stage.
-SpoolPlace = Literal["shared", "memory", "node"]
+def _folder_of_node(text: str) -> str:
+    if text and not text.startswith("/") and text != TMPDIR:
+        raise ValueError(f'expected the path of a folder of the node, got "{text}"; for example `/dev/shm`')
+    return text
 
 
-class Spool(Spec):
-    """How much a spool keeps of a stream, and where. `auto` keeps all steps in the run directory; `memory` and `node`
-    keep all of them there."""
+class Keep(Spec):
+    """What is kept of the steps of a stream. `true`: all steps; `false`: none. A file of a stream has all its steps;
+    of a stream in memory a stage that wf adds receives them, and writes them to a BP5 file."""
 
-    keep: Annotated[str, BeforeValidator(_to_text)] = Field(
+    steps: Literal["all"] | Annotated[int, Field(ge=0, le=MOST_STEPS)] = Field(
         "all",
-        examples=["64 steps", "8 GiB", "all"],
-        description="the newest steps, at least so many or so much; older ones are removed once every stage that may "
-        "be started again has finished them, and the file is removed after the run",
+        examples=[64],
+        description="the newest steps, at least so many; older ones are removed once every stage that may be started "
+        "again has finished them, and the file is removed after the run. 0: none, as `false`",
     )
-    where: SpoolPlace = Field(
-        "shared",
-        description="shared: the run directory; memory: /dev/shm of the node of its readers; node: $TMPDIR there, or "
-        "/tmp. What is on a node is gone after the run, and all readers that are started again must be there",
+    where: Annotated[str, AfterValidator(_folder_of_node)] = Field(
+        "",
+        examples=["/dev/shm"],
+        description="a folder of the node of its readers: /dev/shm, a local disk, or `$TMPDIR`. What is there is gone "
+        "after the run, and all readers that are started again must be there (default: the run directory)",
     )
 
-    @field_validator("keep")
-    @classmethod
-    def _is_amount(cls, keep: str) -> str:
-        if keep != "all" and not _STEPS.fullmatch(keep):
-            try:
-                size = to_bytes(keep)
-            except ValueError:
-                size = 0
-            if not size:
-                raise ValueError(
-                    f'expected a number of steps or a size, got "{keep}"; for example `64 steps` or `8 GiB`'
-                )
-        return keep
 
-    @property
-    def steps(self) -> int | None:
-        """The least number of steps that it keeps, where that was given."""
-        match = _STEPS.fullmatch(self.keep)
-        return int(match[1]) if match else None
-
-    @property
-    def bytes(self) -> int | None:
-        """The least amount that it keeps, where that was given."""
-        return None if self.keep == "all" or self.steps is not None else int(to_bytes(self.keep))
-
-
-def _spool_word(value: Any) -> Any:
-    """`auto` → a spool that keeps all; `memory` and `node` → one that keeps all there."""
-    if isinstance(value, str):
-        if value not in ("auto", "memory", "node"):
-            words = "`auto`, `memory`, `node` or a mapping"
-            raise ValueError(f'expected {words}, got "{value}"; for example `{{keep: 64 steps}}`')
-        return {"where": "shared" if value == "auto" else value}
+def _keep_word(value: Any) -> Any:
+    """`true` → all steps, `false` → none."""
+    if isinstance(value, bool):
+        return {} if value else {"steps": 0}
+    if not isinstance(value, dict | Keep):
+        form = "write `true` or `false`, without quotes, or `{steps: 64}`"
+        raise ValueError(f'expected true, false or a mapping, got "{value}"; {form}')
     return value
 
 
-SpoolOrWord = Annotated[Spool, BeforeValidator(_spool_word), OrShort({"enum": ["auto", "memory", "node"]})]
+KeepOrBool = Annotated[Keep, BeforeValidator(_keep_word), OrShort({"type": "boolean"})]
 
 
 class Aggregation(Spec):

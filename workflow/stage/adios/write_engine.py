@@ -196,8 +196,7 @@ def _make_on_node(end: StreamEnd) -> None:
     try:
         make_here(Path(end.path), settings.current().run_dir, end.on_node)
     except OSError as error:
-        where = "memory" if end.on_node == "memory" else "disk"
         raise StageError(
-            f"stream {end.stream}: cannot be written to the {where} of this node: {error.filename}: {error.strerror}; "
-            "`where: shared` keeps it in the run directory"
+            f"stream {end.stream}: cannot be written to {end.on_node} of this node: "
+            f"{error.filename}: {error.strerror}; `keep` without `where` keeps it in the run directory"
         ) from error
