@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo demo-train test test-faults test-cluster test-programs test-gpu reliability reliability-page adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo demo-train test test-faults test-cluster test-programs test-gpu reliability reliability-page adios2-mpi hdf5-mpi unit check lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -68,7 +68,7 @@ test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
 
 test-programs: $(VENV)/dev $(VENV)-mpi/ready  ## programs in the shape of those of others, unchanged, under wf
-	$(PARTS) $(BIN)/python -m pytest tests/programs
+	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/programs
 
 # Not a part of CI: its machine has no GPU. GPU_PYTHON has wf, pytest, PyTorch, or CuPy, or both.
 GPU_PYTHON ?= python3
@@ -104,8 +104,11 @@ adios2-mpi: $(VENV)-mpi/ready  ## build ADIOS2 with MPI once (about 8 minutes), 
 hdf5-mpi: $(VENV)-mpi/ready  ## h5py with MPI against Debian's HDF5 (about two minutes once), into .venv-mpi, for examples/campaigns/h5part
 	$(VENV)-mpi/bin/python tools/h5py_mpi.py --install
 
-unit: $(VENV)/dev  ## the fast tests only
-	$(BIN)/python -m pytest tests/unit tests/specs tests/golden
+unit: $(VENV)/dev  ## the fast tests only; those of a room: ROOM=plan
+	$(BIN)/python -m pytest $(if $(ROOM),$(wildcard tests/unit/test_$(ROOM).py tests/unit/test_$(ROOM)_*.py),tests/unit tests/specs tests/golden)
+
+check: lint types imports  ## what a change needs while it is made: the checks, and the unit tests of what it touches
+	tests="$$($(BIN)/python tools/changed_tests.py)"; [ -z "$$tests" ] || $(BIN)/python -m pytest -q $$tests
 
 lint: $(VENV)/dev  ## ruff, and no file in git that does not belong there
 	$(BIN)/python tools/tracked_files.py
