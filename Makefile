@@ -65,7 +65,7 @@ test-faults: $(VENV)/dev $(VENV)-mpi/ready  ## runs that are killed, stopped, st
 # Root installs the packages; what is missing otherwise is the reason that pytest prints for each skipped test.
 test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root
 	$(BIN)/python -m tests.support.slurm_cluster install
-	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest --turns tests/cluster
 
 test-programs: $(VENV)/dev $(VENV)-mpi/ready  ## programs in the shape of those of others, unchanged, under wf
 	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/programs
@@ -75,6 +75,7 @@ GPU_PYTHON ?= python3
 test-gpu:  ## copies to and from a GPU, of a machine that has one: GPU_PYTHON=…
 	$(GPU_PYTHON) -m pytest tests/gpu
 
+TABLES ?= tests tests/cluster tests/programs
 reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
 

@@ -13,7 +13,7 @@ from tests.support.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
 from workflow.run.control.lease import read_lease
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.turns(3)]
 GONE_S = 60.0
 
 

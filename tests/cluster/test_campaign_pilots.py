@@ -21,7 +21,7 @@ from workflow.run.guard import node_guard
 from workflow.run.proof import rank_probe
 from workflow.run.records.job_record import read_job
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.turns(3)]
 # Trials of one node and of two.
 MIXED = "site: test-slurm\nmatrix: {stages.one.ranks: [1, 2]}\n"
 ON_NODES = "    place: {ranks_per_node: 1}\n"

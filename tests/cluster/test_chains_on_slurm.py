@@ -19,6 +19,8 @@ from workflow.run.chain import NextPart, read_next_part
 from workflow.run.part_record import read_part
 from workflow.run.records.run_directory import read_allocation
 
+pytestmark = pytest.mark.turns(3)
+
 # The shortest job of Slurm is one minute, of which a part has a little more than a half; the analysis takes 80 s.
 ALLOCATION = "allocation: {nodes: 1, parts: 5, walltime: 1 min, grace: 28 s}"
 STEPS, STEP_S = 101, 0.8

@@ -17,6 +17,8 @@ from tests.support.waiting import wait_until
 from workflow.report.report_files import compute_report
 from workflow.run.records.events_file import read_events
 
+pytestmark = pytest.mark.turns(3)
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests/faults/programs/staged.py"
 PIPELINE = """\

@@ -21,6 +21,8 @@ from workflow.compare.compare_runs import compare_runs
 from workflow.run.records.events_file import read_events
 from workflow.run.state.lifecycle_events import NodeReplaced
 
+pytestmark = pytest.mark.turns(3)
+
 STEPS, STEP_S = 60, 0.3
 LIVE = "via: bp5, coupling: live"
 SPOOL = "via: sst, keep: true"

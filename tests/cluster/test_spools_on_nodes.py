@@ -20,6 +20,7 @@ from workflow.run.records.events_file import read_events
 from workflow.run.state.events import StagesRestarted, StepsDropped
 
 pytestmark = [
+    pytest.mark.turns(3),
     pytest.mark.slow,
     pytest.mark.skipif(
         not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"

@@ -30,6 +30,8 @@ from workflow.report.report_model import Report
 from workflow.run.records.events_file import read_events
 from workflow.run.state.events import NodeLost, NodeSilent
 
+pytestmark = pytest.mark.turns(3)
+
 STEPS, STEP_S = 60, 0.2
 HEAD = "wf: 1\nname: calm\nallocation: {walltime: 20 min}\n"
 # sim is on the first node of its job, mean on the second.

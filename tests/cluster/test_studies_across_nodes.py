@@ -20,6 +20,7 @@ from workflow.api.runs import read_report
 from workflow.compare.compare_runs import compare_runs
 
 pytestmark = [
+    pytest.mark.turns(3),
     pytest.mark.slow,
     pytest.mark.skipif(
         not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"

@@ -18,6 +18,8 @@ from tests.support.chains import ROOT
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.turns(3)
+
 PIPELINE = """
 wf: 1
 name: job
