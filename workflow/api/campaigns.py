@@ -389,24 +389,22 @@ def compare_campaigns(
     base: str | os.PathLike[str],
     new: str | os.PathLike[str],
     *,
-    metrics: Sequence[str] = (),
     tolerance: float | None = None,
 ) -> CampaignChanges:
     """The differences between two campaigns: of two machines, dates, or versions of a program.
 
     Args:
-        base: a campaign's file, directory or name, or its report.json or table.csv.
+        base: a campaign's file, directory or name, or its report.json.
         new: the campaign that is compared with it, named in the same way.
-        metrics: names of metrics; all that both have where none is given.
         tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
 
     Raises:
         RunError: one of them is no campaign, or has not been run.
-        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
-            scipy is not installed.
+        WfError: they have no trial or no metric in common; a metric means something else in the two; scipy is not
+            installed.
     """
     from workflow.campaign.changes.compared_campaign import read_compared
     from workflow.campaign.changes.make_changes import make_changes
 
     with named_if_missing("comparing campaigns", "campaign"):
-        return make_changes(read_compared(Path(base)), read_compared(Path(new)), metrics, tolerance)
+        return make_changes(read_compared(Path(base)), read_compared(Path(new)), tolerance)
