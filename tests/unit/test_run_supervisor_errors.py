@@ -76,6 +76,22 @@ def test_stage_that_cannot_be_started_nor_report_that(tmp_path: Path) -> None:
     assert "cannot start true" in verdict_of(last).reason
 
 
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        ("#!/no/such/python", "No such file or directory: the interpreter in its first line is not there"),
+        ("#!/bin/sh\r", "No such file or directory: the interpreter in its first line is not there"),
+        ("print(1)", "Exec format error: a script has a first line such as `#!/bin/sh`"),
+    ],
+)
+def test_a_script_whose_first_line_starts_nothing(tmp_path: Path, first: str, why: str) -> None:
+    script = tmp_path / "a.py"
+    script.write_bytes(f"{first}\n".encode())
+    script.chmod(0o755)
+    (*_, last) = supervise(run_stages(tmp_path, [str(script)]))
+    assert verdict_of(last).reason.endswith(f"cannot start {script}: {why}")
+
+
 def test_error_of_the_supervisor_is_raised_also_when_the_caller_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
+    from workflow.preflight import Answers
     from workflow.site.site_model import Site
     from workflow.spec.overlay import Setting
 from workflow.api.plans import find_site, make_plan, refuse_allocation, refuse_missing, show_warnings
@@ -245,22 +246,17 @@ def _checked_campaign(
 def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: Sites) -> dict[str, Site]:
     """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
     from workflow.campaign.planning.campaign_size import needs_jobs
-    from workflow.plan.stage_needs import stage_needs
     from workflow.plan.topology.implicit_stages import complete_pipeline
 
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
     machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
-    asked, by_jobs = set(), needs_jobs(planned, sites.allocation)
+    answers: Answers = {}
+    by_jobs = needs_jobs(planned, sites.allocation)
     for trial in planned.ready:
         machine = machines[trial.key]
-        # Most trials need the same: the answer takes longer than the plan.
-        pipeline = complete_pipeline(trial.loaded)
-        needs = machine.site, repr(stage_needs(trial.plan, pipeline))
-        if needs not in asked:
-            asked.add(needs)
-            warnings += refuse_missing(pipeline, trial.plan, machine)
+        warnings += refuse_missing(complete_pipeline(trial.loaded), trial.plan, machine, answers)
         if not by_jobs:
             # Nodes that one repetition leaves are for others.
             own = sites.allocation.hosts[: trial.plan.nodes]
@@ -393,24 +389,22 @@ def compare_campaigns(
     base: str | os.PathLike[str],
     new: str | os.PathLike[str],
     *,
-    metrics: Sequence[str] = (),
     tolerance: float | None = None,
 ) -> CampaignChanges:
     """The differences between two campaigns: of two machines, dates, or versions of a program.
 
     Args:
-        base: a campaign's file, directory or name, or its report.json or table.csv.
+        base: a campaign's file, directory or name, or its report.json.
         new: the campaign that is compared with it, named in the same way.
-        metrics: names of metrics; all that both have where none is given.
         tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
 
     Raises:
         RunError: one of them is no campaign, or has not been run.
-        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
-            scipy is not installed.
+        WfError: they have no trial or no metric in common; a metric means something else in the two; scipy is not
+            installed.
     """
     from workflow.campaign.changes.compared_campaign import read_compared
     from workflow.campaign.changes.make_changes import make_changes
 
     with named_if_missing("comparing campaigns", "campaign"):
-        return make_changes(read_compared(Path(base)), read_compared(Path(new)), metrics, tolerance)
+        return make_changes(read_compared(Path(base)), read_compared(Path(new)), tolerance)

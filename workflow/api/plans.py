@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
     from workflow.plan.topology.declared_stages import CompletePipeline
+    from workflow.preflight import Answers
     from workflow.site.site_model import Site
     from workflow.spec.overlay import Setting
 
@@ -77,15 +78,17 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Se
     return load_site(name, loaded.path.parent, received, settings)
 
 
-def refuse_missing(pipeline: CompletePipeline, plan: Plan, site: Site) -> list[Problem]:
+def refuse_missing(pipeline: CompletePipeline, plan: Plan, site: Site, answers: Answers | None = None) -> list[Problem]:
     """What this machine seems to lack for the stages, as warnings with places in the pipeline file.
+
+    `answers`: of Pythons that were asked for an earlier plan.
 
     Raises:
         SpecError: what it lacks for certain.
     """
     from workflow.preflight import start_preflight
 
-    finish = start_preflight(pipeline, plan, site, run=True)
+    finish = start_preflight(pipeline, plan, site, run=True, answers=answers)
     # What the start needs next is imported while another Python answers.
     import workflow.run.supervisor  # noqa: F401
 

@@ -324,7 +324,6 @@ def comparison_options(function: F) -> F:
         click.option(
             "--tolerance", callback=to_share, metavar="SHARE", help="Smallest difference that counts: 5%, 0.05"
         ),
-        click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; may be repeated"),
     ):  # fmt: skip
         function = decorate(function)
     return function
@@ -356,7 +355,6 @@ def _show_comparison(
 def compare(
     base: Path,
     new: Path,
-    metrics: tuple[str, ...],
     tolerance: float | None,
     junit: Path | None,
     as_json: bool,
@@ -366,8 +364,8 @@ def compare(
 ) -> None:
     """Compare two campaigns: machines, dates or versions.
 
-    BASE and NEW are each a campaign's file, its directory, its name below campaigns/, or its report.json or table.csv
-    from elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
+    BASE and NEW are each a campaign's file, its directory, its name below campaigns/, or its report.json from
+    elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
     and by more than the tolerance, which is the metric's threshold unless it is given.
 
     Exits with 0, or with 2 when there is nothing to compare. With --gate, exits with 4 when a metric has regressed.
@@ -375,7 +373,7 @@ def compare(
     """
     from workflow.api.campaigns import compare_campaigns
 
-    found = compare_campaigns(base, new, metrics=metrics, tolerance=tolerance)
+    found = compare_campaigns(base, new, tolerance=tolerance)
     sys.exit(_show_comparison(found, junit, as_json, wide, strict, gate=gate or strict))
 
 
@@ -410,7 +408,6 @@ def gate(
     profiles: tuple[str, ...],
     site: str | None,
     directory: Path | None,
-    metrics: tuple[str, ...],
     tolerance: float | None,
     strict: bool,
     junit: Path | None,
@@ -447,7 +444,7 @@ def gate(
     )
     lines = ProgressLines(quiet or as_json)
     outcome, found = gate_campaign(
-        before, after, directory, profiles=profiles, site=site, metrics=metrics, tolerance=tolerance, show=lines,
+        before, after, directory, profiles=profiles, site=site, tolerance=tolerance, show=lines,
         say=lines.tell,
     )  # fmt: skip
     if found is None:

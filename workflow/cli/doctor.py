@@ -273,8 +273,7 @@ def _stages(loaded: Loaded, site: Site) -> list[Finding]:
     """What the stages of a pipeline need here."""
     from workflow.api.plans import make_plan
     from workflow.plan.topology.implicit_stages import complete_pipeline
-    from workflow.preflight import look_up_needs, preflight, to_problems
-    from workflow.site.availability import other_machine
+    from workflow.preflight import other_machine, preflight, start_look_up, to_problems
 
     plan, pipeline = make_plan(loaded, site), complete_pipeline(loaded)
     if other_machine(site):
@@ -283,9 +282,9 @@ def _stages(loaded: Loaded, site: Site) -> list[Finding]:
             for each in preflight(pipeline, plan, site)
         ]
     found = []
-    for each in look_up_needs(pipeline, plan):
+    for each in start_look_up(pipeline, plan, {})():
         problem = next(iter(to_problems([each], pipeline.origins)), None)
         state: Literal["ok", "missing", "note"] = "note" if each.state == "unchecked" else each.state
         missing = each.state == "missing"
-        found.append(Finding(f"stage {each.need.stage}", state, each.detail, each.hint, missing, problem))
+        found.append(Finding(f"stage {each.stage}", state, each.detail, each.hint, missing, problem))
     return found

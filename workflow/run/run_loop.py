@@ -58,7 +58,7 @@ from workflow.run.passed_values import hand_over
 from workflow.run.processes.adios2_workarounds import stand_in
 from workflow.run.processes.process_tree import CpuSchedule, WorkWatch
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end
+from workflow.run.processes.stage_processes import Ending, StageProcesses, by_first_end, why_not_started
 from workflow.run.proof.proof_need import must_prove
 from workflow.run.records.control_requests import ControlRequests
 from workflow.run.records.events_file import EventLog
@@ -330,8 +330,7 @@ class RunLoop:
             self.end_inputs(name)
             pid = self.processes.start(process)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            text = f"cannot start {process.argv[0]}: {why}"
+            text = f"cannot start {process.argv[0]}: {why_not_started(error, process.argv[0])}"
             # A full disk may be why it cannot be started.
             with contextlib.suppress(OSError), (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 # A word that is no part of wf any more → what to use in its place.
 _USE_IGNORE = "use `ignore`, and a few members more in place of those that fail"
 _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
+_ALL_METRICS = "all metrics that both campaign files name are compared: change `metrics:` there, which needs no new run"
 REMOVED = {
     "via: ssc": "use `via: shm` on a node and `via: sst` between nodes",
     "redraw": _USE_IGNORE,
@@ -18,6 +19,7 @@ REMOVED = {
     "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
     "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
     "wf plan --portable": "compare two plans of one machine: `wf plan --json`",
+    **{f"wf campaign {verb} --metric": _ALL_METRICS for verb in ("compare", "gate")},
     **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from workflow.campaign.changes.changes_model import CampaignChanges, FactChange, SideMedian, TrialChange, UnmatchedTrial
+from workflow.campaign.changes.changes_model import CampaignChanges, FactChange
 from workflow.campaign.changes.gate import decision_word, faults, gate_cases
+from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import to_junit
 from workflow.campaign.results.campaign_tables import (
     method_text,
@@ -15,7 +17,7 @@ from workflow.campaign.results.campaign_tables import (
     ratio_interval,
     varied,
 )
-from workflow.campaign.results.results_model import MetricFacts
+from workflow.campaign.results.results_model import ComparisonResult, MetricFacts
 from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, to_message, to_notes
 from workflow.formatting import NOTHING, plain_figure, plural
 from workflow.replace_file import replace_file
@@ -26,7 +28,7 @@ from workflow.spec.suggest import listing
 
 
 def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
-    """What differs, a table per metric, and the trials that one side alone has."""
+    """What differs, a table per metric, and what one side alone has."""
     console = make_output(wide=wide)
     say(console, f"{changes.base} (base) and {changes.new} (new)", "bold")
     differences = difference_table(changes)
@@ -38,10 +40,7 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
         draw_table(console, changes_table(changes, metric))
     say(console, f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
-    if changes.unmatched:
-        draw_table(console, unmatched_table(changes))
-    alone = unmatched_metrics_text(changes)
-    show_messages(to_notes([*([alone] if alone else []), *changes.notes]), console)
+    show_messages(to_notes([*unmatched_texts(changes), *changes.notes]), console)
 
 
 def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> int:
@@ -83,11 +82,11 @@ def difference_table(changes: CampaignChanges) -> Table:
 def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:
     """One metric of all trials that both have."""
     rows = [each for each in changes.changes if each.metric == metric.name]
-    columns: list[Column[TrialChange]] = [
-        *parameter_columns(varied(each.parameters for each in rows), lambda each: each.parameters),
-        number_column("base", lambda each: _side(each.base, metric)),
-        number_column("new", lambda each: _side(each.new, metric)),
-        number_column("n", lambda each: f"{each.base.count}, {each.new.count}", gives_way=2),
+    columns: list[Column[ComparisonResult]] = [
+        *parameter_columns(varied(each.at for each in rows), lambda each: each.at),
+        number_column("base", lambda each: metric_text(each.median_against, metric.unit)),
+        number_column("new", lambda each: metric_text(each.median, metric.unit)),
+        number_column("n", lambda each: f"{each.count_against}, {each.count}", gives_way=2),
         number_column("ratio", lambda each: NOTHING if each.ratio is None else plain_figure(each.ratio)),
         number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=3),
         number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
@@ -96,24 +95,12 @@ def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:
     return make_table(columns, rows)
 
 
-def unmatched_table(changes: CampaignChanges) -> Table:
-    """The trials that one campaign alone has."""
-    columns: list[Column[UnmatchedTrial]] = [
-        text_column("only in", lambda each: changes.base if each.side == "base" else changes.new),
-        *parameter_columns(varied(each.parameters for each in changes.unmatched), lambda each: each.parameters),
-    ]
-    return make_table(columns, changes.unmatched)
-
-
-def unmatched_metrics_text(changes: CampaignChanges) -> str:
-    """`only old.json has the metric rate`; empty where both have the same."""
-    sides = {"base": changes.base, "new": changes.new}
-    return "; ".join(
-        f"only {source} has the {'metric' if len(names) == 1 else 'metrics'} {listing(names)}"
-        for side, source in sides.items()
-        if (names := [name for name, where in changes.unmatched_metrics.items() if where == side])
-    )
-
-
-def _side(side: SideMedian, metric: MetricFacts) -> str:
-    return metric_text(side.median, metric.unit)
+def unmatched_texts(changes: CampaignChanges) -> Iterator[str]:
+    """`only old.json has the metric rate`."""
+    names = short_names(varied(each.parameters for each in changes.unmatched))
+    for side, source in (("base", changes.base), ("new", changes.new)):
+        trials = [trial_text(each.parameters, names) for each in changes.unmatched if each.side == side]
+        metrics = [name for name, where in changes.unmatched_metrics.items() if where == side]
+        for kind, alone in (("trial", trials), ("metric", metrics)):
+            if alone:
+                yield f"only {source} has the {kind if len(alone) == 1 else f'{kind}s'} {listing(alone)}"

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 
 VERSION = "version"
 """What tells the two apart. No key of a pipeline has one word that is called so."""
-WhichVersion = Literal["old", "new"]
 
 
 def is_gate(trials: Iterable[Mapping[str, Any]]) -> bool:
@@ -44,17 +43,15 @@ def have_one_content(old: PlannedCampaign, new: PlannedCampaign) -> bool:
     return all(keys.get(_point(each), each.key) == each.key for each in new.ready)
 
 
-def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple[WhichVersion, Mapping[str, Any]]]:
-    """The trials that one of the two alone has."""
-    sides: list[tuple[WhichVersion, PlannedCampaign, PlannedCampaign]] = [("old", old, new), ("new", new, old)]
-    for version, its, other in sides:
-        known = {_point(each) for each in other.ready}
-        for each in its.ready:
-            if not each.is_baseline and _point(each) not in known:
-                yield version, each.trial.parameters
+def trials_without(its: PlannedCampaign, other: PlannedCampaign) -> Iterator[Mapping[str, Any]]:
+    """The trials of one version that the other one does not have."""
+    known = {_point(each) for each in other.ready}
+    for each in its.ready:
+        if not each.is_baseline and _point(each) not in known:
+            yield each.trial.parameters
 
 
-def _of_version(version: WhichVersion, planned: PlannedCampaign, common: set[str]) -> Iterator[ReadyTrial]:
+def _of_version(version: str, planned: PlannedCampaign, common: set[str]) -> Iterator[ReadyTrial]:
     """Its trials, and the baselines of these."""
     trials = [each for each in planned.ready if not each.is_baseline and _point(each) in common]
     baselines = {each.baseline for each in trials}

@@ -8,7 +8,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from workflow.campaign.file.trials import short_names, value_in_words, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
@@ -24,9 +24,7 @@ from workflow.campaign.results.results_model import (
     with_labels,
 )
 from workflow.campaign.results.samples import Measured
-from workflow.campaign.statistics import Test
 from workflow.campaign.verdicts import Decision
-from workflow.errors import WfError
 from workflow.formatting import (
     NOTHING,
     duration,
@@ -38,7 +36,6 @@ from workflow.formatting import (
     size,
     three_figures,
 )
-from workflow.installation import install_command
 from workflow.replace_file import replace_file
 from workflow.report.show.report_tables import engine_text
 from workflow.report.show.text_table import (
@@ -207,19 +204,7 @@ def verdict_word(decision: Decision, metric: MetricFacts) -> str:
     return words.get(decision, decision)
 
 
-class Tested(Protocol):
-    """A comparison: of two trials of a campaign, or of one trial of two."""
-
-    @property
-    def test(self) -> Test | None:
-        """None: it was not tested."""
-
-    @property
-    def p(self) -> float | None:
-        """Before the correction."""
-
-
-def method_text(compared: Sequence[Tested]) -> str:
+def method_text(compared: Sequence[ComparisonResult]) -> str:
     """What the ratios and p are: `median of the ratios within blocks; p of the sign test …, corrected for …`.
 
     `compared`: all whose p-values were corrected together.
@@ -233,12 +218,12 @@ def method_text(compared: Sequence[Tested]) -> str:
     return f"{ratio_text(compared)}; p of {test}, corrected for {count} (Holm)"
 
 
-def ratio_text(compared: Sequence[Tested]) -> str:
+def ratio_text(compared: Sequence[ComparisonResult]) -> str:
     """Of what the ratios are, as in `method_text`."""
     return "median of the ratios within blocks" if _in_pairs(compared) else "ratio of the medians"
 
 
-def _in_pairs(compared: Sequence[Tested]) -> bool:
+def _in_pairs(compared: Sequence[ComparisonResult]) -> bool:
     return {each.test for each in compared if each.test is not None} == {"pairs"}
 
 
@@ -397,24 +382,3 @@ def write_table(directory: Path, columns: Sequence[str], rows: Sequence[Sequence
     written.append(directory / "table.parquet")
     replace_file(written[1], sink.getvalue().to_pybytes())
     return written
-
-
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of table.csv or table.parquet; of CSV all cells are texts.
-
-    Raises:
-        OSError: it cannot be read; ValueError: it is no table; WfError: pyarrow is not installed.
-    """
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise WfError(f"reading {path.name} needs pyarrow", install_command("campaign")) from error
-    try:
-        found: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(str(error)) from error
-    return found

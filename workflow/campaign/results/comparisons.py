@@ -61,29 +61,19 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """One metric of two trials with what both measured."""
+class ComparedTrials:
+    """One metric of two trials with what both measured, or of one trial in two campaigns."""
 
     metric: MetricFacts
-    pair: Pair
+    vary: str
+    value: object
+    against: object
+    at: Mapping[str, object]
     mine: TrialResult
     other: TrialResult
-    is_interleaved: bool | None
-    is_same_run: bool = False
-    """Whether the two trials differ only in what has no effect."""
-
-    @property
-    def why_not(self) -> str:
-        """Why there is no verdict, whatever was measured; empty where there may be one."""
-        if not is_comparable(self.metric.of, self.pair.trial, self.pair.reference):
-            return UNLIKE
-        if self.is_same_run:
-            return SAME_RUN
-        if not (self.mine.values and self.other.values):
-            return NO_VALUES
-        if not (self.mine.is_whole and self.other.is_whole):
-            return UNDEFINED
-        return NOT_INTERLEAVED if self.is_interleaved is False else ""
+    why_not: str
+    """Why there is no verdict, whatever was measured; empty where there may be one."""
+    is_interleaved: bool | None = None
 
     def samples(self, test: Test) -> TwoSamples:
         """What is tested."""
@@ -96,12 +86,14 @@ class _Comparison:
         """What the report says of it."""
         return ComparisonResult(
             metric=self.metric.name,
-            vary=self.pair.vary,
-            value=self.pair.value,
-            against=self.pair.against,
-            at=dict(self.pair.at),
+            vary=self.vary,
+            value=self.value,
+            against=self.against,
+            at=dict(self.at),
             count=len(self.mine.values),
             count_against=len(self.other.values),
+            median=self.mine.median,
+            median_against=self.other.median,
             **verdict.ratio._asdict(),
             test=verdict.test,
             p=verdict.p,
@@ -112,11 +104,18 @@ class _Comparison:
         )
 
 
+def why_untested(mine: TrialResult, other: TrialResult) -> str:
+    """Why what was measured cannot be tested; empty where it can be."""
+    if not all(each.values or each.undefined for each in (mine, other)):
+        return NO_VALUES
+    return "" if mine.is_whole and other.is_whole else UNDEFINED
+
+
 def compare_trials(
     spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
 ) -> list[ComparisonResult]:
     """Every comparison that was asked for; the p-values of all of them are corrected together."""
-    asked: list[_Comparison] = []
+    asked: list[ComparedTrials] = []
     for request in spec.comparisons:
         metrics = [each for each in facts if request.metrics is None or each.name in request.metrics]
         asked += _compared(spec, make_pairs(spec, request, trials), metrics, history)
@@ -127,7 +126,7 @@ def compare_trials(
 
 def _compared(
     spec: CampaignSpec, pairs: Sequence[Pair], facts: Sequence[MetricFacts], history: History
-) -> Iterator[_Comparison]:
+) -> Iterator[ComparedTrials]:
     """Of a trial that was measured more than once, each uses what was measured beside the other trial."""
     same_as = same_runs(history.contents)
     beside = [compared_measurements(pair.trial.key, pair.reference.key, spec, history) for pair in pairs]
@@ -138,8 +137,15 @@ def _compared(
     for metric in facts:
         for pair, its, (one, other) in zip(pairs, beside, sides, strict=True):
             mine, theirs = trial_result(pair.trial, metric, one), trial_result(pair.reference, metric, other)
-            is_same = _run_the_same(pair.trial.key, pair.reference.key, same_as, history)
-            yield _Comparison(metric, pair, mine, theirs, its.is_interleaved, is_same)
+            if not is_comparable(metric.of, pair.trial, pair.reference):
+                why_not = UNLIKE
+            elif _run_the_same(pair.trial.key, pair.reference.key, same_as, history):
+                why_not = SAME_RUN
+            else:
+                why_not = why_untested(mine, theirs) or (NOT_INTERLEAVED if its.is_interleaved is False else "")
+            yield ComparedTrials(
+                metric, pair.vary, pair.value, pair.against, pair.at, mine, theirs, why_not, its.is_interleaved
+            )
 
 
 def search_results(

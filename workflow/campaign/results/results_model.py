@@ -79,7 +79,8 @@ class TrialResult(ResultsPart):
 
 
 class ComparisonResult(ResultsPart):
-    """One metric of two trials that differ in one key, or in keys of `zip` that change together."""
+    """One metric of two trials that differ in one key, or in keys of `zip` that change together; or of one trial in two
+    campaigns."""
 
     metric: str
     vary: str
@@ -88,8 +89,10 @@ class ComparisonResult(ResultsPart):
     at: dict[str, object] = Field(description="the values of the other keys, which both have")
     count: int
     count_against: int
+    median: float | None = Field(None, description="of the measured repetitions; None where there are none")
+    median_against: float | None = None
     ratio: float | None = Field(
-        description="in pairs: the median of the ratios within the blocks; by ranks: median ÷ median of `against`"
+        description="in pairs: the median of the ratios within the blocks; by ranks: `median` ÷ `median_against`"
     )
     low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
     high: float | None

@@ -31,7 +31,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
 from workflow.plan.visible_steps import LOG_LEVEL, visibility
 from workflow.redaction import FILE, VARIABLE
-from workflow.site.interpreters import PYTHON_VARIABLES, executed, is_interpreter
+from workflow.site.interpreters import PYTHON_VARIABLES, executed
 from workflow.site.site_model import Site
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
@@ -228,7 +228,7 @@ def _argv(
     argv = [filler.fill(f"stages.{stage.name}.{key}[{index}]", word) for index, word in enumerate(words)]
     if "/" in words[0] and not argv[0].startswith(("/", RUN_DIR)):
         argv[0] = f"{values['pipeline.dir']}/{argv[0].removeprefix('./')}"
-    found = executed([argv[0], *words[1:]]) if is_interpreter(argv[0]) else None
+    found = executed([argv[0], *words[1:]])
     script = words[found.word] if found is not None and found.kind == "script" else ""
     if found is not None and _SCRIPT.fullmatch(script) and script not in stage.sources:
         problems.add(

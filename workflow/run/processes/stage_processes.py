@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import resource
@@ -44,6 +45,17 @@ from workflow.run.state.events import RanksEnded
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_", "SLURM_PROCID", "SLURM_LOCALID")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
+
+
+def why_not_started(error: OSError | ValueError, program: str) -> str:
+    """Why a process could not be started. The system does not tell apart a script and its interpreter."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno == errno.ENOEXEC:
+        return f"{error.strerror}: a script has a first line such as `#!/bin/sh`"
+    if error.errno == errno.ENOENT and error.filename == program and Path(program).exists():
+        return f"{error.strerror}: the interpreter in its first line is not there"
+    return str(error.strerror)
 
 
 def inherited_environment(without: Iterable[str] = ()) -> dict[str, str]:
