@@ -16,7 +16,7 @@ from workflow.report.show.folded_members import fold_plan, fold_report
 from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
 from workflow.report.show.plan_tables import plan_stage_table
 from workflow.report.show.printing import show_plan, show_report, show_status
-from workflow.report.show.terminal import PlainOutput
+from workflow.report.show.terminal import Output
 
 
 def shown(table: MemberTable) -> tuple[list[str], list[list[str]], str]:
@@ -145,7 +145,7 @@ def test_a_member_that_has_failed_has_room_before_the_others(tmp_path: Path) -> 
 def printed(show: object, *arguments: object) -> str:
     assert callable(show)
     text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    show(*arguments, PlainOutput(text))
+    show(*arguments, Output(text))
     text.seek(0)
     return text.read()
 

@@ -48,10 +48,10 @@ class RunReport(Report):
     def __str__(self) -> str:
         """What `wf report` prints of it."""
         from workflow.report.show.printing import show_report
-        from workflow.report.show.terminal import PlainOutput
+        from workflow.report.show.terminal import Output
 
         printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        show_report(self, PlainOutput(printed), self.run_dir)
+        show_report(self, Output(printed), self.run_dir)
         printed.seek(0)
         return printed.read().rstrip()
 

@@ -361,11 +361,11 @@ def environment_settings(plan: Plan) -> list[SettingOfStages]:
     return [SettingOfStages(names, *key) for key, names in stages.items()]
 
 
-def setting_lines(each: SettingOfStages, width: int) -> list[str]:
+def setting_lines(each: SettingOfStages, width: int | None) -> list[str]:
     """`sim, pdf: NAME=VALUE`; too long for this width, a line for each part of the value, which `:` separates."""
     whole = f"{', '.join(each.stages)}: {each.setting}"
     name, _, value = each.setting.partition("=")
-    if len(whole) + GAP <= width or ":" not in value:
+    if width is None or len(whole) + GAP <= width or ":" not in value:
         return [whole]
     parts = value.split(":")
     return [f"{', '.join(each.stages)}: {name}=", *(f"    {part}:" for part in parts[:-1]), f"    {parts[-1]}"]
