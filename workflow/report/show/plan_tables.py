@@ -217,6 +217,10 @@ def plan_tables(plan: Plan, whole: bool) -> list[Table]:
     tables.append(planned_expectation_table(plan))
     if whole and not has_node_map(plan):
         tables.append(nodes_table(plan))
+    if any(stage.member for stage in plan.stages):
+        from workflow.report.show.member_values import planned_members  # few plans pay for it
+
+        tables += planned_members(plan)
     return tables
 
 

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, part_text, plural
 from workflow.messages import WIDEST, message_lines, read_sources
-from workflow.report.show.report_tables import (
-    expectation_messages,
-    expectation_table,
-    expectations_text,
-    explain_columns,
-    stage_table,
-    stream_table,
-)
+from workflow.report.show.report_tables import expectation_messages, expectations_text, tables_of_report
 from workflow.report.show.terminal import make_output
 from workflow.report.show.text_table import COLOURS
 
@@ -29,19 +22,15 @@ if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
-    from workflow.report.show.member_values import MemberTable
     from workflow.report.show.terminal import Output
-    from workflow.report.show.text_table import View
     from workflow.spec.models.component import Component
     from workflow.spec.origins import Origins
 
 
 def show_report(report: Report, output: Output | None = None, run_dir: Path | None = None) -> None:
     """The whole report. `run_dir`: of the run, where it is known."""
-    from workflow.report.show.folded_members import fold_report, spread_lines
-    from workflow.report.show.member_values import members_of_run
     from workflow.report.show.plan_tables import parameters_line
-    from workflow.report.show.run_in_words import compression_lines, limit_lines, note_lines, summary
+    from workflow.report.show.run_in_words import compression_lines, note_lines, summary
 
     output = output or make_output()
     run = report.run
@@ -54,18 +43,10 @@ def show_report(report: Report, output: Output | None = None, run_dir: Path | No
         output.say(f"  {line}", wrap=True)
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], output)
     _show_fault(report, output)
-    whole, report = report, fold_report(report)
-    left_out = output.draw(stage_table(report, "terminal"))
-    for line in spread_lines(whole):
+    for table in tables_of_report(report, "terminal"):
+        output.draw(table)
+    for line in compression_lines(report):
         output.say(line, "dim", wrap=True)
-    _show_members(output, members_of_run(whole, "terminal"))
-    if meaning := explain_columns(left_out):
-        output.say(meaning, "dim", wrap=True)
-    _show_streams(output, report, "terminal")
-    output.draw(expectation_table(report, "terminal"))
-    for line in (*limit_lines(report), *compression_lines(report)):
-        output.say(line, "dim", wrap=True)
-    _show_measured(output, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), output)
     _show_next(report, output, run_dir)
 
@@ -73,8 +54,6 @@ def show_report(report: Report, output: Output | None = None, run_dir: Path | No
 def show_status(report: Report, output: Output | None = None, run_dir: Path | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream. `run_dir`: of the run, where it is
     known."""
-    from workflow.report.show.folded_members import fold_report
-    from workflow.report.show.member_values import members_of_run
     from workflow.report.show.run_in_words import course_lines, note_lines
 
     output = output or make_output()
@@ -86,11 +65,8 @@ def show_status(report: Report, output: Output | None = None, run_dir: Path | No
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], output)
     for line in note_lines(report.tags, report.user_notes):
         output.say(f"  {line}", wrap=True)
-    folded = fold_report(report)
-    output.draw(stage_table(folded, "status"))
-    _show_members(output, members_of_run(report, "status"))
-    _show_streams(output, folded, "status")
-    output.draw(expectation_table(report, "status"))
+    for table in tables_of_report(report, "status"):
+        output.draw(table)
     show_messages(to_notes([*report.unfinished_files, *course_lines(report)]), output)
     _show_next(report, output, run_dir)
 
@@ -156,10 +132,6 @@ def show_plan(plan: Plan, output: Output | None = None, missing: Sequence[Proble
         output.say(f"  params: {parameters_line(plan.params)}", wrap=True)
     for table in plan_tables(plan, whole):
         output.draw(table)
-    if any(stage.member for stage in plan.stages):
-        from workflow.report.show.member_values import planned_members  # few plans pay for it
-
-        _show_members(output, planned_members(plan))
     if whole:
         _show_environment(plan, output)
         _show_edited(plan, output)
@@ -289,36 +261,9 @@ def show_component(component: Component, output: Output | None = None) -> None:
         output.say(f"  needs the Python modules {', '.join(component.needs)}")
     if component.steer:
         output.say(f"  can be changed while it runs: {', '.join(component.steer)}")
-    for title, table in (
-        ("parameters", parameter_table(component)),
-        ("reads", port_table(component.reads)),
-        ("writes", port_table(component.writes)),
+    for table in (
+        parameter_table(component),
+        port_table(component.reads, "reads"),
+        port_table(component.writes, "writes"),
     ):
-        if table.rows:
-            output.say(f"\n{title}", "bold")
-            output.draw(table)
-
-
-def _show_measured(output: Output, report: Report) -> None:
-    if report.forecast:
-        from workflow.report.show.forecast_tables import measured_table, off_text
-
-        output.draw(measured_table(report.forecast))
-        if report.off:
-            output.say(off_text(report), "dim")
-
-
-def _show_members(output: Output, members: Sequence[MemberTable]) -> None:
-    """The values of the members of each ensemble."""
-    for each in members:
-        output.draw(each.table)
-        if each.more:
-            output.say(each.more, "dim", wrap=True)
-
-
-def _show_streams(output: Output, report: Report, view: View) -> None:
-    from workflow.run.state.stream_rates import THROUGHPUT
-
-    output.draw(stream_table(report, view))
-    if any(stream.throughput for stream in report.streams):
-        output.say(THROUGHPUT, "dim", wrap=True)
+        output.draw(table)

@@ -71,21 +71,24 @@ class Output:
         self._console.print(styled(self._console, [parts]), soft_wrap=True)
         return True
 
-    def draw(self, table: Table) -> list[str]:
-        """Print a table; in a terminal that is too narrow, without its less important columns, and a line that says so.
+    def draw(self, table: Table) -> None:
+        """Print a table that has rows, and the lines below it.
 
-        Returns the titles of the columns that are left out.
+        In a terminal that is too narrow it has not its less important columns, and a line says so.
         """
         if not table.rows:
-            return []
+            return
         table, left_out = (table, []) if self.width is None else narrowed(table, self.width)
+        if table.title:
+            self.say(f"\n{table.title}", "bold")
         self.say("")
         for line in table_lines(table, self.width):
             self.say_parts(line)
         if left_out:
             count = plural(len(left_out), "more column")
             self.say(f"`--wide` shows {count}: {', '.join(left_out)}", "dim", wrap=True)
-        return left_out
+        for below in table.below:
+            self.say(below.text, "dim", wrap=True)
 
 
 def make_output(stderr: bool = False, wide: bool = False) -> Output:

@@ -95,18 +95,34 @@ class Heading(NamedTuple):
     gives_way: int = 0
 
 
+class LineBelow(NamedTuple):
+    """A sentence below a table; `columns`: it is about these, and is left out together with any of them."""
+
+    text: str
+    columns: frozenset[str] = frozenset()
+
+
 class Table(NamedTuple):
-    """The text of a table; the first column holds names."""
+    """The text of a table; the first column holds names. `title`: where it needs one beside what it stands in."""
 
     head: list[Heading]
     rows: list[list[str]]
+    title: str = ""
+    below: Sequence[LineBelow] = ()
 
 
-def make_table(columns: Sequence[Column[Row]], rows: Iterable[Row], view: View = "terminal") -> Table:
+def make_table(
+    columns: Sequence[Column[Row]],
+    rows: Iterable[Row],
+    view: View = "terminal",
+    title: str = "",
+    below: Iterable[str | LineBelow] = (),
+) -> Table:
     """The table that these columns make of these rows in this view. A row is a line, whatever a text holds."""
     shown = [column for column in columns if view in column.views]
     head = [Heading(column.title, column.content, column.gives_way) for column in shown]
-    return Table(head, [[visible(column.cell(row)) for column in shown] for row in rows])
+    lines = [LineBelow(line) if isinstance(line, str) else line for line in below]
+    return Table(head, [[visible(column.cell(row)) for column in shown] for row in rows], title, lines)
 
 
 def narrowed(table: Table, width: int) -> tuple[Table, list[str]]:
@@ -123,7 +139,8 @@ def narrowed(table: Table, width: int) -> tuple[Table, list[str]]:
         kept.remove(min(ready, key=lambda index: table.head[index].gives_way))
     left_out = [heading.title for index, heading in enumerate(table.head) if index not in kept]
     rows = [[row[index] for index in kept] for row in table.rows]
-    return Table([table.head[index] for index in kept], rows), left_out
+    below = [line for line in table.below if line.columns.isdisjoint(left_out)]
+    return table._replace(head=[table.head[index] for index in kept], rows=rows, below=below), left_out
 
 
 def column_widths(table: Table, width: int) -> list[int]:
