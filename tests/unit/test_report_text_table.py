@@ -6,7 +6,9 @@ import pytest
 
 from workflow.report.show.terminal import make_output
 from workflow.report.show.text_table import (
+    Column,
     Heading,
+    LineBelow,
     Table,
     column_widths,
     make_table,
@@ -86,6 +88,22 @@ def test_a_terminal_that_is_too_narrow_for_all_wraps_words_and_numbers() -> None
 def test_wide_characters_take_two_columns() -> None:
     table = Table([Heading("name", "text"), Heading("n", "number")], [["日本", "1"], ["abcd", "10"]])
     assert drawn(table, None) == ["name   n", "日本   1", "abcd  10"]
+
+
+def test_what_stands_above_and_below_a_table_goes_with_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    columns: list[Column[str]] = [
+        text_column("run", lambda row: f"run-{row}"), text_column("long", lambda _: "x" * 40, gives_way=1)
+    ]  # fmt: skip
+    below: list[str | LineBelow] = ["what a run is", LineBelow("what is long", frozenset({"long"}))]
+    table = make_table(columns, "ab", title="runs", below=below)
+    make_output().draw(table)
+    make_output().draw(make_table(columns, "", title="runs", below=below))
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in said] == [
+        "", "runs", "", "run", "run-a", "run-b", "what a run is", "what is long"
+    ]  # fmt: skip
+    narrow, _ = narrowed(table, 20)
+    assert [line.text for line in narrow.below] == ["what a run is"]
 
 
 def test_a_state_has_its_colour() -> None:

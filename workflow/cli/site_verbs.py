@@ -46,9 +46,7 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
     for line in [*fact_lines(site.file), *(f"file: {path}" for path in site.files)]:
         click.echo(f"  {line}")
     for table in (queue_table(site.file.queues), workaround_table(site.file.workarounds)):
-        if table.rows:
-            click.echo("")
-            make_output(wide=wide).draw(table)
+        make_output(wide=wide).draw(table)
 
 
 @click.group(cls=VerbGroup)

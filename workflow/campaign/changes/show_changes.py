@@ -29,10 +29,7 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
     """What differs, a table per metric, and the trials that one side alone has."""
     output = make_output(wide=wide)
     output.say(f"{changes.base} (base) and {changes.new} (new)", "bold")
-    differences = difference_table(changes)
-    if differences.rows:
-        output.say("\nwhat differs", "bold")
-        output.draw(differences)
+    output.draw(difference_table(changes))
     for metric in changes.metrics:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
         output.say(f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
@@ -77,7 +74,7 @@ def difference_table(changes: CampaignChanges) -> Table:
         text_column("base", lambda each: each.base),
         text_column("new", lambda each: each.new),
     ]
-    return make_table(columns, [each for each in changes.facts if each.base != each.new])
+    return make_table(columns, [each for each in changes.facts if each.base != each.new], title="what differs")
 
 
 def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:

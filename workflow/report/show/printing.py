@@ -235,16 +235,13 @@ def show_errors(problems: Sequence[Problem]) -> None:
 
 def show_comparison(comparison: Comparison, output: Output | None = None) -> None:
     """The verdict, then every difference."""
-    from workflow.report.show.tables_of_runs import MEANING, difference_table
+    from workflow.report.show.tables_of_runs import difference_table
 
     output = output or make_output()
     colour = "green" if comparison.identical else "bold red"
     output.say(comparison.to_text(), colour)
     output.say(f"  A: {comparison.a}\n  B: {comparison.b}")
-    differences = difference_table(comparison)
-    output.draw(differences)
-    if differences.rows:
-        output.say(MEANING, "dim", wrap=True)
+    output.draw(difference_table(comparison))
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:
             output.say(f"only in {side}, not compared: {', '.join(names)}", "dim")
