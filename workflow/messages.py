@@ -94,11 +94,11 @@ def excerpt(
     margin = f"  {number} | "
     room = min(max(width, NARROWEST), WIDEST) - len(margin)
     before, marked, after = _cut(before, marked, after, room)
-    gap = " " * _columns(before)
+    gap = " " * text_width(before)
     below = " " * (len(margin) - 2) + "| "
     return (
         (StyledText(margin, "margin"), StyledText(f"{before}{marked}{after}".rstrip())),
-        (StyledText(below, "margin"), StyledText(gap), StyledText("^" * max(_columns(marked), 1), style)),
+        (StyledText(below, "margin"), StyledText(gap), StyledText("^" * max(text_width(marked), 1), style)),
     )
 
 
@@ -144,7 +144,7 @@ def _one_message(problem: Problem, lines: Sequence[str] | None, width: int, wrap
     head = [StyledText(f"{problem.level}:", problem.level), StyledText(" ")]
     head += [StyledText(f"{_printable(place)}:", "place"), StyledText(" ")] if place else []
     first, *more = problem.statement.split("\n")
-    taken = sum(_columns(part.text) for part in head)
+    taken = sum(text_width(part.text) for part in head)
     first, *rest = _wrapped(_printable(first), width, taken) if wrap else [_printable(first)]
     yield (*head, StyledText(first))
     yield from ((StyledText(line),) for line in rest)
@@ -198,14 +198,14 @@ def _split(line: str, start: int, length: int) -> tuple[str, str, str]:
 
 def _cut(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
     """The three parts of a line, cut so that they take `room` columns, the beginning of the marked one among them."""
-    if _columns(before + marked + after) <= room:
+    if text_width(before + marked + after) <= room:
         return before, marked, after
-    if _columns(marked) > (space := room * 2 // 3):
+    if text_width(marked) > (space := room * 2 // 3):
         marked, after = _head(marked, space - 1) + "…", ""
-    left = room - _columns(marked)
-    if _columns(before) > (space := max(left - min(_columns(after), left // 2), 1)):
+    left = room - text_width(marked)
+    if text_width(before) > (space := max(left - min(text_width(after), left // 2), 1)):
         before = "…" + _tail(before, space - 1)
-    if _columns(after) > (space := room - _columns(before + marked)):
+    if text_width(after) > (space := room - text_width(before + marked)):
         after = _head(after, space - 1) + "…" if space > 0 else ""
     return before, marked, after
 
@@ -214,7 +214,7 @@ def _head(text: str, columns: int) -> str:
     """As much of the beginning of a text as fits into so many columns."""
     taken = 0
     for index, character in enumerate(text):
-        taken += _columns(character)
+        taken += text_width(character)
         if taken > columns:
             return text[:index]
     return text
@@ -224,13 +224,13 @@ def _tail(text: str, columns: int) -> str:
     """As much of the end of a text as fits into so many columns."""
     taken = 0
     for index in range(len(text) - 1, -1, -1):
-        taken += _columns(text[index])
+        taken += text_width(text[index])
         if taken > columns:
             return text[index + 1 :]
     return text
 
 
-def _columns(text: str) -> int:
+def text_width(text: str) -> int:
     """How many columns of a terminal a printable text takes: two for each wide character, none for a combining one."""
     if text.isascii():
         return len(text)

@@ -25,10 +25,10 @@ from workflow.site.load_site import load_site
 loaded = load_pipeline(sys.argv[1])
 plan = make_plan(loaded, load_site(loaded.spec.site), python="/env/bin/python", wf_version="0")
 if sys.argv[2] == "shown":
-    from workflow.report.show.terminal import PlainOutput
+    from workflow.report.show.terminal import Output
     from workflow.report.show.printing import show_plan
     printed = io.StringIO()
-    show_plan(plan, PlainOutput(printed), whole=True)
+    show_plan(plan, Output(printed), whole=True)
     text = printed.getvalue()
 else:
     text = plan.to_json()

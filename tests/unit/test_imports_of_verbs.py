@@ -14,7 +14,7 @@ PACKAGE = Path(workflow.__file__).parent
 EXAMPLE = Path(__file__).parents[2] / "examples" / "02-gray-scott" / "pipeline.yaml"
 # What other verbs need: reports and their pages, the supervisor, jobs, campaigns, and what computes.
 OF_OTHERS = {"workflow.report.report_model", "workflow.run.supervisor", "workflow.submit", "workflow.campaign.ledger"}
-LIBRARIES = {"numpy", "adios2", "psij", "parsl", "matplotlib", "plotly"}
+LIBRARIES = {"numpy", "adios2", "psij", "parsl", "matplotlib", "plotly", "rich"}
 # `wf doctor` asks for versions and starts programs: not at the start of every verb.
 OF_DOCTOR = {"importlib.metadata", "subprocess", "email", "zipfile"}
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from workflow.errors import Problem, Severity, SpecError, WfError, to_message
 from workflow.messages import NARROWEST, WIDEST, excerpt, extent, message_lines, read_lines, to_text
 from workflow.report.show.printing import show_messages
-from workflow.report.show.terminal import PlainOutput
+from workflow.report.show.terminal import Output
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 FLOW = "  s: {use: shock, via: ssst}"
@@ -284,8 +284,8 @@ def test_colours_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "a.yaml").write_text(FLOW)
     problems = [Problem(str(tmp_path / "a.yaml"), 1, 7, "k", "[bold]bad[/bold]", "hint")]
     pipe, screen = io.StringIO(), io.StringIO()
-    show_messages(problems, PlainOutput(pipe))
-    show_messages(problems, Console(file=screen, force_terminal=True, width=60, color_system="standard"))
+    show_messages(problems, Output(pipe))
+    show_messages(problems, Output(screen, 60, Console(file=screen, force_terminal=True, color_system="standard")))
     assert pipe.getvalue() == to_text(problems) and "\x1b" not in pipe.getvalue()
     assert "\x1b[1;31merror:\x1b[0m" in screen.getvalue() and "[bold]bad[/bold]" in screen.getvalue()
 
@@ -297,7 +297,7 @@ def test_every_terminal_shows_it(tmp_path: Path, width: int, encoding: str) -> N
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
     problem = Problem(str(tmp_path / "a.yaml"), 1, 7, "stages.日本語", "is wrong → no", "write `x`")
-    show_messages([problem], Console(file=file, width=width))
+    show_messages([problem], Output(file, width))
     file.flush()
     text = raw.getvalue().decode(encoding)
     assert re.search(r"is\s+wrong", text) and "write `x`" in text and "^" in text

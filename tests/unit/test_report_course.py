@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run
 from workflow.formats.stage_file import STAGE_FILE, StageSettings, StreamEnd, to_json
@@ -18,6 +18,7 @@ from workflow.report.report_model import RestartPart
 from workflow.report.show.printing import show_status
 from workflow.report.show.run_in_words import MOST_RESTARTS, course_lines, explanation
 from workflow.report.show.tables_of_runs import run_table
+from workflow.report.show.terminal import Output
 from workflow.run.chain import NextPart, write_next_part
 from workflow.run.part_record import PartRecord, write_part
 from workflow.run.records.run_directory import attempt_dir
@@ -75,9 +76,10 @@ def write_stopped(run_dir: Path) -> Path:
 
 def status(run_dir: Path) -> str:
     """Without the breaks of its lines."""
-    console = Console(width=500, record=True, highlight=False, markup=False, emoji=False)
-    show_status(compute_report(run_dir), console)
-    return " ".join(console.export_text().split())
+    text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    show_status(compute_report(run_dir), Output(text, 500))
+    text.seek(0)
+    return " ".join(text.read().split())
 
 
 def explained(run_dir: Path, **run: object) -> str:

@@ -13,7 +13,8 @@ from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report, StreamPart
 from workflow.report.show import run_in_words
 from workflow.report.show.folded_members import fold_report
-from workflow.report.show.run_in_words import explanation, limit_lines
+from workflow.report.show.report_tables import limit_lines
+from workflow.report.show.run_in_words import explanation
 
 
 def ensemble(tmp_path: Path, *limits: tuple[str, str]) -> Report:

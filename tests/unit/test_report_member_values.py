@@ -13,21 +13,22 @@ from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report, StagePart, StreamPart
 from workflow.report.show.folded_members import fold_plan, fold_report
-from workflow.report.show.member_values import MemberTable, members_of_run, planned_members
+from workflow.report.show.member_values import members_of_run, planned_members
 from workflow.report.show.plan_tables import plan_stage_table
 from workflow.report.show.printing import show_plan, show_report, show_status
-from workflow.report.show.terminal import PlainOutput
+from workflow.report.show.terminal import Output
+from workflow.report.show.text_table import Table
 
 
-def shown(table: MemberTable) -> tuple[list[str], list[list[str]], str]:
-    return [each.title for each in table.table.head], table.table.rows, table.more
+def shown(table: Table) -> tuple[list[str], list[list[str]], str]:
+    return [each.title for each in table.head], table.rows, "".join(line.text for line in table.below)
 
 
 def test_the_plan_has_a_table_of_members_and_values(plan_of: Planner) -> None:
     (table,) = planned_members(plan_of(walkers("{matrix: {n: [5, 7], name: [a, true]}}"), sets=("oversubscribe=true",)))
     rows = [["walk-0", "5", "a"], ["walk-1", "5", "true"], ["walk-2", "7", "a"], ["walk-3", "7", "true"]]
     assert shown(table) == (["member of walk", "n", "name"], rows, "")
-    assert [each.content for each in table.table.head] == ["text", "number", "text"]
+    assert [each.content for each in table.head] == ["text", "number", "text"]
 
 
 def test_what_differs_in_the_commands_of_members_is_left_open(plan_of: Planner, tmp_path: Path) -> None:
@@ -52,10 +53,10 @@ def test_of_many_members_the_first_ones_are_shown(plan_of: Planner) -> None:
     members = "{count: 14, at_once: 1, draw: {n: {from: 1, to: 99, whole: true}}, seed: 7}"
     plan = plan_of(walkers(members))
     (table,) = planned_members(plan)
-    assert [row[0] for row in table.table.rows] == [f"walk-{index:02}" for index in range(10)]
-    assert table.more == "… and 4 more: `--json`"
+    assert [row[0] for row in table.rows] == [f"walk-{index:02}" for index in range(10)]
+    assert shown(table)[2] == "… and 4 more: `--json`"
     stages = {each["name"]: each for each in json.loads(plan.to_json())["stages"]}
-    for name, value in table.table.rows:
+    for name, value in table.rows:
         assert str(stages[name]["member"]["values"]["n"]) == value
 
 
@@ -139,13 +140,13 @@ def test_a_member_that_has_failed_has_room_before_the_others(tmp_path: Path) -> 
     assert rows[9:] == [["md-12", "0.12", "failed"]]
     assert more == "… and 4 more: `--json`"
     (page,) = members_of_run(report, "page")
-    assert len(page.table.rows) == 14 and page.more == ""
+    assert len(page.rows) == 14 and not page.below
 
 
 def printed(show: object, *arguments: object) -> str:
     assert callable(show)
     text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    show(*arguments, PlainOutput(text))
+    show(*arguments, Output(text))
     text.seek(0)
     return text.read()
 
@@ -163,4 +164,4 @@ def test_the_tables_are_printed_and_on_the_page(tmp_path: Path, plan_of: Planner
 
 def test_a_thousand_members_are_a_few_lines(tmp_path: Path) -> None:
     (table,) = members_of_run(ensemble(tmp_path, 1000), "terminal")
-    assert len(table.table.rows) == 10 and table.more == "… and 990 more: `--json`"
+    assert len(table.rows) == 10 and shown(table)[2] == "… and 990 more: `--json`"

@@ -50,7 +50,7 @@ class Cells(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if self.open and self.open[-1] in ("td", "th"):
+        if {"td", "th"} & {*self.open[-2:]}:  # a state is in a span
             self.rows[-1].append(data)
 
     def handle_endtag(self, tag: str) -> None:

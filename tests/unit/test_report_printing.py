@@ -35,6 +35,7 @@ from workflow.report.show.plan_tables import (
 )
 from workflow.report.show.report_tables import data_text
 from workflow.report.show.run_in_words import summary, total_text
+from workflow.report.show.terminal import Output
 from workflow.report.show.text_table import (
     Column,
     text_column,
@@ -50,10 +51,10 @@ RED = Comparison(
 )  # fmt: skip
 
 
-def printed(show: Callable[[Console], None], width: int, encoding: str = "utf-8") -> str:
+def printed(show: Callable[[Output], None], width: int, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    show(Console(file=file, width=width, highlight=False, markup=False, emoji=False))
+    show(Output(file, width))
     file.flush()
     return raw.getvalue().decode(encoding)
 
@@ -62,12 +63,12 @@ def test_parameters_are_listed_in_the_plan_and_the_report(tmp_path: Path) -> Non
     params = {"n": ParameterPlan(value=64), "tolerance": ParameterPlan(value=0.001, unit="m", text="largest error")}
     plan = make_plan().model_copy(update={"params": params})
     line = "  params: n = 64, tolerance = 0.001 m\n"
-    assert line in printed(lambda console: printing.show_plan(plan, console), 160)
-    whole = printed(lambda console: printing.show_plan(plan, console, whole=True), 160)
+    assert line in printed(lambda output: printing.show_plan(plan, output), 160)
+    whole = printed(lambda output: printing.show_plan(plan, output, whole=True), 160)
     assert "\natoms, pattern: SST listens on all network interfaces of its node; streams in shared memory" in whole
     assert line not in whole and re.search(r"^tolerance +0\.001 m +largest error$", whole, re.MULTILINE)
     report = compute_report(write_sample(tmp_path)).model_copy(update={"params": params})
-    assert line in printed(lambda console: printing.show_report(report, console), 160)
+    assert line in printed(lambda output: printing.show_report(report, output), 160)
     assert ("params", "n = 64, tolerance = 0.001 m") in [(fact.name, fact.value) for fact in key_facts(report)]
 
 
@@ -92,15 +93,15 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
         }
     )  # fmt: skip
 
-    def show(console: Console) -> None:
+    def show(output: Output) -> None:
         for report in (good, bad):
-            printing.show_report(report, console)
-            printing.show_status(report, console)
-            printing.show_end(report, tmp_path, console)
-        printing.show_plan(plan, console, whole=True)
-        printing.show_comparison(RED, console)
-        printing.show_table(component_table([component]), console)
-        printing.show_component(component, console)
+            printing.show_report(report, output)
+            printing.show_status(report, output)
+            printing.show_end(report, tmp_path, output)
+        printing.show_plan(plan, output, whole=True)
+        printing.show_comparison(RED, output)
+        output.draw(component_table([component]))
+        printing.show_component(component, output)
 
     text = printed(show, width, encoding)
     # The narrowest terminal has no room for the first of these, and folds the second.
@@ -113,7 +114,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
 @WIDTHS
 def test_tables_stay_within_the_terminal(tmp_path: Path, width: int) -> None:
     report = compute_report(write_sample(tmp_path / "good", steps=5))
-    lines = printed(lambda console: printing.show_status(report, console), width).splitlines()
+    lines = printed(lambda output: printing.show_status(report, output), width).splitlines()
     assert max(len(line) for line in lines) <= width
 
 
@@ -123,7 +124,7 @@ def plain(width: int) -> list[str]:
     stages = [stage.model_copy(update={"env": {"TUNABLES": "a=1:b=2"}}) for stage in plan.stages]
     reasons = {f"stages.{stage.name}.env.TUNABLES": "big buffers are reused, " * 20 for stage in stages}
     long = plan.model_copy(update={"stages": stages, "reasons": reasons})
-    return printed(lambda console: printing.show_plan(long, console, whole=True), width).splitlines()
+    return printed(lambda output: printing.show_plan(long, output, whole=True), width).splitlines()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -156,7 +157,8 @@ def test_colours_only_where_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def show() -> str:
         file = io.StringIO()
-        printing.show_report(report, Console(file=file, force_terminal=True, width=100, color_system="standard"))
+        console = Console(file=file, force_terminal=True, color_system="standard")
+        printing.show_report(report, Output(file, 100, console))
         return file.getvalue()
 
     monkeypatch.setenv("TERM", "xterm")
@@ -251,7 +253,7 @@ def test_the_status_has_the_process_of_each_stage_that_runs(tmp_path: Path) -> N
     whole = compute_report(write_sample(tmp_path / "good", steps=5))
 
     def status(report: Report) -> str:
-        return printed(lambda console: printing.show_status(report, console), 100)
+        return printed(lambda output: printing.show_status(report, output), 100)
 
     assert [stage.pid for stage in whole.stages] == [100, 101, 102]
     assert "process" not in status(whole)
@@ -270,7 +272,7 @@ def test_the_status_has_the_process_of_each_stage_that_runs(tmp_path: Path) -> N
 def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:
     report = compute_report(write_sample(tmp_path / "good", steps=5))
     for show in (printing.show_report, printing.show_status):
-        assert "throughput: data ÷ the time of" in printed(lambda console, show=show: show(report, console), 160)  # type: ignore[misc]
+        assert "throughput: data ÷ the time of" in printed(lambda output, show=show: show(report, output), 160)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -340,12 +342,12 @@ def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monk
     monkeypatch.setattr(report_tables, "STAGE_COLUMNS", [*report_tables.STAGE_COLUMNS, column])
     report = write_report(run_dir)
     assert 'class="text" data-label="sort">a-analysis</td>' in (run_dir / "report.html").read_text()
-    assert "a-analysis" in printed(lambda console: printing.show_report(report, console), 160)
+    assert "a-analysis" in printed(lambda output: printing.show_report(report, output), 160)
 
 
 def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
     report = compute_report(write_sample(tmp_path / "run", steps=50))
-    text = printed(lambda console: printing.show_report(report, console), 160)
+    text = printed(lambda output: printing.show_report(report, output), 160)
     head = next(line.split() for line in text.splitlines() if line.startswith("stage "))
     for stage in report.stages:
         row = next(line for line in text.splitlines() if line.startswith(f"{stage.name} "))
@@ -361,7 +363,7 @@ def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("width", "shares", "cpu"), [(160, True, True), (60, True, False), (50, False, False)])
 def test_columns_are_explained_only_where_they_are_shown(tmp_path: Path, width: int, shares: bool, cpu: bool) -> None:
     report = compute_report(write_sample(tmp_path / "run", steps=50))
-    text = " ".join(printed(lambda console: printing.show_report(report, console), width).split())
+    text = " ".join(printed(lambda output: printing.show_report(report, output), width).split())
     head = text[text.index("stage ") :].partition("─")[0].split()
     assert (set(head) >= {"computing", "moving", "waiting", "rest"}, "CPU" in head) == (shares, cpu), head
     assert ("Shares of the time: computing, moving data" in text, "CPU: CPU time" in text) == (shares, cpu), text
@@ -407,7 +409,7 @@ def test_a_plan_begins_with_its_verdict() -> None:
     assert verdict_text(several, []) == (
         "shock-diffraction fits: 2 nodes, at most 3 of 7 cores on each; no streams; nothing missing"
     )
-    printed_plan = printed(lambda console: printing.show_plan(placed, console, [warning]), 80).splitlines()
+    printed_plan = printed(lambda output: printing.show_plan(placed, output, [warning]), 80).splitlines()
     assert printed_plan[0].startswith("shock-diffraction fits") and "launch lines" not in printed_plan
 
 

@@ -19,8 +19,8 @@ from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import Report
 from workflow.report.show.live_display import stream_cells
-from workflow.report.show.report_tables import stream_table
-from workflow.report.show.run_in_words import limit_lines, summary, total_text
+from workflow.report.show.report_tables import limit_lines, stream_table
+from workflow.report.show.run_in_words import summary, total_text
 
 RECORDED = Path(__file__).parents[1] / "recorded-reports"
 RUNS = ["foreign-bottleneck", "gray-scott", "starter-1", "starter-2", "two-foreign", "two-foreign-ucx"]

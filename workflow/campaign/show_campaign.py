@@ -7,7 +7,6 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
 from workflow.campaign.campaign_control import CampaignEnd
@@ -38,11 +37,9 @@ from workflow.plan.plan_model import ExpectationPlan
 from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
 from workflow.report.show.report_tables import figure_text
-from workflow.report.show.terminal import COLOURS, PlainOutput, draw_table, make_output, say
+from workflow.report.show.terminal import Output, make_output
+from workflow.report.show.text_table import COLOURS
 from workflow.run.records.run_directory import RUNS
-
-if TYPE_CHECKING:
-    from workflow.report.show.terminal import Console
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20
@@ -51,35 +48,35 @@ _KNOWN = {"expected": "as expected in the file", "measured": "by what has been m
 
 def show_plan(planned: PlannedCampaign, size: CampaignSize | None, messages: list[Problem], wide: bool = False) -> None:
     """The trials of a campaign, how they run and what they cost."""
-    console = make_output(wide=wide)
+    output = make_output(wide=wide)
     spec, cost = planned.spec, expected_cost(planned)
     trials = sum(not each.is_baseline for each in planned.ready) + len(planned.refused)
     without_io = len(planned.ready) + len(planned.refused) - trials
     head = [plural(trials, "trial"), *([f"{without_io} without I/O"] if without_io else [])]
-    say(console, f"{spec.campaign}: {', '.join(head)}", "bold")
-    draw_table(console, plan_table(planned))
+    output.say(f"{spec.campaign}: {', '.join(head)}", "bold")
+    output.draw(plan_table(planned))
     warmup = f" and {spec.warmup} for warm-up" if spec.warmup else ""
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
-    say(console, "")
+    output.say("")
     how_many = f"{spec.repetitions} of each trial" if spec.search is None else "fewer of a trial that is not the best"
     most = "" if spec.search is None else "at most "
-    say(console, f"runs: {most}{cost.repetitions}, {how_many}{warmup}, {order}")
+    output.say(f"runs: {most}{cost.repetitions}, {how_many}{warmup}, {order}")
     for line in size_lines(size, spec, refused=bool(planned.refused)) if size is not None else []:
-        say(console, line, wrap=True)
+        output.say(line, wrap=True)
     if planned.refused:
-        say(console, f"{plural(len(planned.refused), 'trial')} cannot run: the errors say why")
-    show_messages(messages, console)
+        output.say(f"{plural(len(planned.refused), 'trial')} cannot run: the errors say why")
+    show_messages(messages, output)
 
 
 class ProgressLines:
     """A line for each repetition that ended."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self._console = None if quiet else make_output()
+        self._output = None if quiet else make_output()
 
     def __call__(self, ended: EndedRepetition) -> None:
         """Print the line of one, whichever process has run it."""
-        if self._console is None:
+        if self._output is None:
             return
         which, attempt = ended.repetition, ended.attempt
         again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
@@ -88,16 +85,16 @@ class ProgressLines:
         line = f"{count} {_name(ended.trial)}, {_kind(which.warmup)} {which.number}{again}"
         violated = violation_lines([] if which.warmup else ended.trial.expectations, attempt)
         colour = COLOURS["violated"] if violated else "" if attempt.state == "succeeded" else COLOURS[attempt.state]
-        say(self._console, f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
+        self._output.say(f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
         if attempt.reason:
-            say(self._console, f"  {attempt.reason} ({RUNS_FOLDER}/{attempt.run})")
+            self._output.say(f"  {attempt.reason} ({RUNS_FOLDER}/{attempt.run})")
         for line in violated:
-            say(self._console, f"  {line} ({RUNS_FOLDER}/{attempt.run})")
+            self._output.say(f"  {line} ({RUNS_FOLDER}/{attempt.run})")
 
     def tell(self, text: str) -> None:
         """Print what happened to a pilot or a job."""
-        if self._console is not None:
-            say(self._console, text, "dim")
+        if self._output is not None:
+            self._output.say(text, "dim")
 
 
 def _kind(warmup: bool) -> str:
@@ -107,81 +104,80 @@ def _kind(warmup: bool) -> str:
 def show_end(outcome: CampaignOutcome, *, gate: bool = False) -> None:
     """The last lines of `wf campaign run`, and of a gate that cannot compare."""
     status = outcome.status
-    console = make_output(stderr=status.exit_code != EXIT_OK)
+    output = make_output(stderr=status.exit_code != EXIT_OK)
     failed = _counts(status)[1]
-    _say_counts(console, status)
+    _say_counts(output, status)
     where, names = os.path.relpath(outcome.directory), trial_names(status)
     for count in status.trials:
         if count.reason:
-            say(console, f"  {names[count.trial]}: {count.reason}")
-    show_messages(violation_messages(status, names), console)
+            output.say(f"  {names[count.trial]}: {count.reason}")
+    show_messages(violation_messages(status, names), output)
     if outcome.interrupted:
-        say(console, "interrupted: the same command continues from here")
+        output.say("interrupted: the same command continues from here")
     elif outcome.left:
         more = "; raise it, and the same command continues" if "budget" in outcome.left_because else ""
-        say(console, f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
+        output.say(f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
     if failed and not outcome.interrupted and (gate or not outcome.left):
-        say(
-            console,
+        output.say(
             "the same command runs the failed repetitions again"
             if gate
             else "`--failed` runs the failed repetitions again",
         )
     goes_on = outcome.left and (outcome.interrupted or not _counts(status)[0])
-    say(console, f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
+    output.say(f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
 
 
 def show_status(status: CampaignStatus, wide: bool = False) -> None:
     """How far a campaign is."""
-    console = make_output(wide=wide)
-    say(console, f"{status.campaign}: site {status.site}, {duration(status.spent_s)} spent", "bold")
-    _say_options(console, status.options)
-    say(console, driver_text(status))
-    draw_table(console, status_table(status))
+    output = make_output(wide=wide)
+    output.say(f"{status.campaign}: site {status.site}, {duration(status.spent_s)} spent", "bold")
+    _say_options(output, status.options)
+    output.say(driver_text(status))
+    output.draw(status_table(status))
     names = trial_names(status)
     for line in (_running_text(each, names) for each in status.running[:MOST_SHOWN]):
-        say(console, line)
+        output.say(line)
     if len(status.running) > MOST_SHOWN:
-        say(console, f"and {len(status.running) - MOST_SHOWN} more")
+        output.say(f"and {len(status.running) - MOST_SHOWN} more")
     for count in status.trials:
         if count.reason:
-            show_messages([to_message("error", f"{names[count.trial]}: {count.reason}")], console)
-    show_messages([*violation_messages(status, names), *to_notes(status.notes)], console)
+            show_messages([to_message("error", f"{names[count.trial]}: {count.reason}")], output)
+    show_messages([*violation_messages(status, names), *to_notes(status.notes)], output)
 
 
 def show_now(status: CampaignStatus) -> None:
     """How far a campaign is when it begins to be watched, and what runs."""
-    console = make_output()
+    output = make_output()
     succeeded, failed, wanted = _counts(status)
     text = f"{status.campaign}: {driver_text(status)}; {succeeded} of {plural(wanted, 'repetition')} succeeded"
-    say(console, text + (f", {failed} failed" if failed else ""), "bold")
+    output.say(text + (f", {failed} failed" if failed else ""), "bold")
     names = trial_names(status)
     for each in status.running[:MOST_SHOWN]:
-        say(console, _running_text(each, names))
+        output.say(_running_text(each, names))
 
 
 def show_left(status: CampaignStatus, directory: Path) -> None:
     """How a campaign has ended that another process ran, and how to go on."""
-    console = make_output(stderr=status.exit_code != EXIT_OK)
+    output = make_output(stderr=status.exit_code != EXIT_OK)
     where = os.path.relpath(directory)
-    _say_counts(console, status)
-    show_messages(violation_messages(status, trial_names(status)), console)
+    _say_counts(output, status)
+    show_messages(violation_messages(status, trial_names(status)), output)
     state = state_of(status)
     if state == "failed":
-        say(console, f"`wf campaign run {where} --failed` runs the failed repetitions again")
+        output.say(f"`wf campaign run {where} --failed` runs the failed repetitions again")
     elif state != "complete":
-        say(console, f"no process runs it now: wf campaign run {where} goes on")
-    say(console, f"  next: wf campaign report {where}")
+        output.say(f"no process runs it now: wf campaign run {where} goes on")
+    output.say(f"  next: wf campaign report {where}")
 
 
 def show_cancelled(end: CampaignEnd, status: CampaignStatus, directory: Path) -> None:
     """What the end of a campaign has interrupted."""
-    console, names = make_output(), trial_names(status)
+    output, names = make_output(), trial_names(status)
     for repetition, attempt in end.ended:
         name = names.get(repetition.key, repetition.key)
-        say(console, f"{name}, {_kind(repetition.warmup)} {repetition.number}: {attempt.state}", COLOURS[attempt.state])
-    _say_counts(console, status)
-    say(console, f"  next: wf campaign run {os.path.relpath(directory)} goes on")
+        output.say(f"{name}, {_kind(repetition.warmup)} {repetition.number}: {attempt.state}", COLOURS[attempt.state])
+    _say_counts(output, status)
+    output.say(f"  next: wf campaign run {os.path.relpath(directory)} goes on")
 
 
 def _counts(status: CampaignStatus) -> tuple[int, int, int]:
@@ -194,13 +190,13 @@ def _counts(status: CampaignStatus) -> tuple[int, int, int]:
     )
 
 
-def _say_counts(console: Console | PlainOutput, status: CampaignStatus) -> None:
+def _say_counts(output: Output, status: CampaignStatus) -> None:
     succeeded, failed, wanted = _counts(status)
     text = f"{status.campaign}: {succeeded} of {plural(wanted, 'repetition')} succeeded"
     text += f", {failed} failed" if failed else ""
     text += f", {status.violated} violated an expectation" if status.violated else ""
     colour = COLOURS["succeeded" if status.exit_code == EXIT_OK else "failed"]
-    say(console, f"{text}, {duration(status.spent_s)} in all", colour)
+    output.say(f"{text}, {duration(status.spent_s)} in all", colour)
 
 
 def driver_text(status: CampaignStatus) -> str:
@@ -227,22 +223,22 @@ def _running_text(each: RunningRepetition, names: Mapping[str, str]) -> str:
 
 def show_results(results: CampaignResults, wide: bool = False) -> None:
     """Medians, intervals and comparisons."""
-    console = make_output(wide=wide)
-    say(console, f"{results.campaign}: site {results.site}, {moment(results.started)}", "bold")
-    say(console, results_summary(results), wrap=True)
-    _say_options(console, results.options)
+    output = make_output(wide=wide)
+    output.say(f"{results.campaign}: site {results.site}, {moment(results.started)}", "bold")
+    output.say(results_summary(results), wrap=True)
+    _say_options(output, results.options)
     for metric in results.metrics:
-        say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")
-        draw_table(console, metric_table(results, metric))
+        output.say(f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")
+        output.draw(metric_table(results, metric))
     if results.comparisons:
-        say(console, f"\ncomparisons: {method_text(results.comparisons)}", "bold", wrap=True)
-        draw_table(console, comparison_table(results))
-    show_messages(to_notes(results.notes), console)
+        output.say(f"\ncomparisons: {method_text(results.comparisons)}", "bold", wrap=True)
+        output.draw(comparison_table(results))
+    show_messages(to_notes(results.notes), output)
 
 
-def _say_options(console: Console | PlainOutput, options: list[str]) -> None:
+def _say_options(output: Output, options: list[str]) -> None:
     if options:
-        say(console, f"with the options of its last run: {shlex.join(options)}")
+        output.say(f"with the options of its last run: {shlex.join(options)}")
 
 
 def write_plan_junit(path: Path, planned: PlannedCampaign) -> None:

@@ -124,14 +124,14 @@ def _show(calibration: Calibration, as_json: bool) -> None:
         click.echo(calibration.to_json(), nl=False)
         return
     from workflow.report.show.forecast_tables import calibration_tables, head_lines
-    from workflow.report.show.printing import show_table
+    from workflow.report.show.terminal import make_output
 
     for line in head_lines(calibration):
         click.echo(line)
     for table in calibration_tables(calibration):
         if table.rows:
             click.echo("")
-            show_table(table)
+            make_output().draw(table)
 
 
 def _notes(texts: list[str]) -> None:

@@ -254,7 +254,6 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
     from workflow.campaign.campaign_state import list_campaigns
     from workflow.campaign.results.campaign_tables import campaign_list_table
     from workflow.campaign.results.results_model import CampaignList
-    from workflow.report.show.printing import show_table
     from workflow.report.show.terminal import make_output
 
     found = list_campaigns(list(reversed(known_campaigns()[-lines:])))
@@ -263,7 +262,7 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
     elif not found:
         raise RunError("no campaigns here: there is none below campaigns/", "start one: wf campaign run FILE")
     else:
-        show_table(campaign_list_table(found), make_output(wide=wide))
+        make_output(wide=wide).draw(campaign_list_table(found))
 
 
 @campaign.command()

@@ -198,10 +198,11 @@ def _text(found: Sequence[FoundRun], rests: Sequence[Path]) -> str:
 def _show(found: Sequence[FoundRun], text: str) -> None:
     """The runs to be removed, and why the others stay."""
     from workflow.formatting import plural
-    from workflow.report.show.printing import show_messages, show_table
+    from workflow.report.show.printing import show_messages
     from workflow.report.show.tables_of_runs import removal_table
+    from workflow.report.show.terminal import make_output
 
-    show_table(removal_table([(run.line, run.size) for run in found if not run.stays]))
+    make_output().draw(removal_table([(run.line, run.size) for run in found if not run.stays]))
     click.echo(f"to remove: {text}" if text else "nothing to remove")
     stay: dict[str, list[str]] = {}
     for run in found:

@@ -88,7 +88,8 @@ def readiness(findings: Sequence[Finding], pipeline: Path | None) -> str:
 
 def show_findings(findings: Sequence[Finding], pipeline: Path | None) -> None:
     """Print the findings, one a row, then how to get what is missing; at the end whether pipelines can run here."""
-    from workflow.report.show.printing import show_messages, show_table
+    from workflow.report.show.printing import show_messages
+    from workflow.report.show.terminal import make_output
     from workflow.report.show.text_table import make_table, prose_column, state_column, text_column
 
     columns: list[Column[Finding]] = [
@@ -96,7 +97,7 @@ def show_findings(findings: Sequence[Finding], pipeline: Path | None) -> None:
         state_column("state", lambda finding: finding.state),
         prose_column("found", lambda finding: finding.detail),
     ]
-    show_table(make_table(columns, findings))
+    make_output().draw(make_table(columns, findings))
     click.echo("")
     show_messages([_to_message(finding) for finding in findings if finding.hint])
     click.echo(readiness(findings, pipeline))

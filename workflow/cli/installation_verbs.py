@@ -22,7 +22,7 @@ def components(name: str | None, as_json: bool, wide: bool) -> None:
     NAME is a component: show its parameters, what it reads and what it writes.
     """
     from workflow.report.show.component_and_site_tables import component_table
-    from workflow.report.show.printing import show_component, show_table
+    from workflow.report.show.printing import show_component
     from workflow.report.show.terminal import make_output
     from workflow.spec.component_files import known_components, load_component
 
@@ -34,7 +34,7 @@ def components(name: str | None, as_json: bool, wide: bool) -> None:
     elif name:
         show_component(found[0], make_output(wide=wide))
     else:
-        show_table(component_table(found), make_output(wide=wide))
+        make_output(wide=wide).draw(component_table(found))
 
 
 @click.command()

@@ -176,13 +176,13 @@ def plan(
         from workflow.report.show.printing import show_forecast, show_messages, show_plan
         from workflow.report.show.terminal import make_output
 
-        console, origins = make_output(wide=wide), planned.pipeline.origins
+        output, origins = make_output(wide=wide), planned.pipeline.origins
         found = preflight(planned.pipeline, decided, site)
-        show_plan(decided, console, [each for each in found if each not in loaded.warnings], whole=wide)
+        show_plan(decided, output, [each for each in found if each not in loaded.warnings], whole=wide)
         if reused is not None:
             click.echo(_reuse_text(reused))
         # What is missing here is not missing where the plan may be executed: the plan is good.
-        show_messages([*_with_level("warning", found), *located(decided.advice, origins)], console)
+        show_messages([*_with_level("warning", found), *located(decided.advice, origins)], output)
         try:
             forecast = forecast_plan(decided)
         except WfError as error:
@@ -190,7 +190,7 @@ def plan(
             show_messages([problem._replace(level="warning") for problem in error.problems])
         else:
             if forecast is not None:
-                show_forecast(forecast, origins, console)
+                show_forecast(forecast, origins, output)
         if planned.allocation.source == "local":
             show_warnings(job_notes(decided, site))
 

@@ -63,7 +63,7 @@ def explain(run: Path | None) -> None:
     from workflow.formats.run_clock import run_time
     from workflow.report.read.run_records import read_records
     from workflow.report.show.run_in_words import explanation
-    from workflow.report.show.terminal import make_output, say_prose
+    from workflow.report.show.terminal import make_output
     from workflow.run.records.find_runs import find_run
 
     result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
@@ -72,7 +72,7 @@ def explain(run: Path | None) -> None:
     has_data = any(map(has_steps, find_data(run_dir).values()))
     output = make_output()
     for sentence in explanation(result, records, has_data=has_data):
-        say_prose(output, sentence, indent=0)
+        output.say_prose(sentence)
 
 
 @click.command()
@@ -169,7 +169,6 @@ def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wid
     supervisor has died without a verdict.
     """
     from workflow.report.read.run_states import list_named_runs, tagged_runs
-    from workflow.report.show.printing import show_table
     from workflow.report.show.tables_of_runs import run_table
     from workflow.report.show.terminal import make_output
     from workflow.run.records.find_runs import listed_runs
@@ -186,4 +185,4 @@ def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wid
         more = "" if everywhere else "; `wf runs --all` also looks for those with --run-dir that were started elsewhere"
         raise RunError(f"no runs here: there is none below {RUNS}/", f"start one: wf run PIPELINE{more}")
     else:
-        show_table(run_table(found), make_output(wide=wide))
+        make_output(wide=wide).draw(run_table(found))

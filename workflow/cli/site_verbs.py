@@ -24,7 +24,6 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
     NAME is a site: show its node, its queues and its workarounds. The column `here` marks what this machine is.
     """
     from workflow.report.show.component_and_site_tables import fact_lines, queue_table, site_table, workaround_table
-    from workflow.report.show.printing import show_table
     from workflow.report.show.terminal import make_output
     from workflow.site.load_site import known_sites
     from workflow.spec.shipped import no_config
@@ -38,7 +37,7 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
         click.echo(SiteList.of(found).to_json(), nl=False)
         return
     if name is None:
-        show_table(site_table(found), make_output(wide=wide))
+        make_output(wide=wide).draw(site_table(found))
         return
     (site,) = found
     if site.file is None:
@@ -47,9 +46,7 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
     for line in [*fact_lines(site.file), *(f"file: {path}" for path in site.files)]:
         click.echo(f"  {line}")
     for table in (queue_table(site.file.queues), workaround_table(site.file.workarounds)):
-        if table.rows:
-            click.echo("")
-            show_table(table, make_output(wide=wide))
+        make_output(wide=wide).draw(table)
 
 
 @click.group(cls=VerbGroup)

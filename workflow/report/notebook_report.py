@@ -17,12 +17,9 @@ from workflow.formatting import moment
 from workflow.installation import install_command
 from workflow.report.read.run_records import SUFFIX, read_records
 from workflow.report.report_model import RankSpread, ReaderPart, Report, StagePart, StepTimes, StreamPart
-from workflow.report.show.folded_members import fold_report
-from workflow.report.show.member_values import members_of_run
-from workflow.report.show.report_tables import expectation_table, stage_table, stream_table
-from workflow.report.show.run_in_words import compression_lines, fault_text, last_lines, limit_lines, summary
+from workflow.report.show.report_tables import tables_of_report
+from workflow.report.show.run_in_words import compression_lines, fault_text, last_lines, summary
 from workflow.run.records.find_runs import find_run
-from workflow.run.state.stream_rates import THROUGHPUT
 
 if TYPE_CHECKING:
     import pandas
@@ -48,10 +45,10 @@ class RunReport(Report):
     def __str__(self) -> str:
         """What `wf report` prints of it."""
         from workflow.report.show.printing import show_report
-        from workflow.report.show.terminal import PlainOutput
+        from workflow.report.show.terminal import Output
 
         printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        show_report(self, PlainOutput(printed), self.run_dir)
+        show_report(self, Output(printed), self.run_dir)
         printed.seek(0)
         return printed.read().rstrip()
 
@@ -152,11 +149,6 @@ def make_summary_html(report: Report, run_dir: Path) -> str:
     from workflow.report.html.page import SIGNS, TEMPLATES
 
     page = run_dir / "report.html"
-    folded = fold_report(report)
-    made = [make(folded, "terminal") for make in (stage_table, stream_table, expectation_table)]
-    members = members_of_run(report, "terminal")
-    tables = [table for table in (*made, *(each.table for each in members)) if table.rows]
-    measured = any(stream.throughput for stream in report.streams)
     return TEMPLATES.get_template("notebook_summary.html.j2").render(
         run=report.run,
         sign=SIGNS[report.run.state],
@@ -165,13 +157,8 @@ def make_summary_html(report: Report, run_dir: Path) -> str:
         summary=summary(report),
         fault=fault_text(report),
         last_lines=[line for line, _ in last_lines(report)],
-        tables=tables,
-        small_lines=[
-            *(each.more for each in members if each.more),
-            *([THROUGHPUT] if measured else []),
-            *limit_lines(report),
-            *compression_lines(report),
-        ],
+        tables=[table for table in tables_of_report(report, "terminal") if table.rows],
+        small_lines=compression_lines(report),
         notes=[*report.unfinished_files, *report.notes],
         page=page if page.exists() else None,
         link=_link(page),

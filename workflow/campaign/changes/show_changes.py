@@ -22,25 +22,22 @@ from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, t
 from workflow.formatting import NOTHING, plain_figure, plural
 from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
-from workflow.report.show.terminal import COLOURS, draw_table, make_output, say
-from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+from workflow.report.show.terminal import make_output
+from workflow.report.show.text_table import COLOURS, Column, Table, make_table, number_column, state_column, text_column
 from workflow.spec.suggest import listing
 
 
 def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
     """What differs, a table per metric, and what one side alone has."""
-    console = make_output(wide=wide)
-    say(console, f"{changes.base} (base) and {changes.new} (new)", "bold")
-    differences = difference_table(changes)
-    if differences.rows:
-        say(console, "\nwhat differs", "bold")
-        draw_table(console, differences)
+    output = make_output(wide=wide)
+    output.say(f"{changes.base} (base) and {changes.new} (new)", "bold")
+    output.draw(difference_table(changes))
     for metric in changes.metrics:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
-        say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
-        draw_table(console, changes_table(changes, metric))
-    say(console, f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
-    show_messages(to_notes([*unmatched_texts(changes), *changes.notes]), console)
+        output.say(f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
+        output.draw(changes_table(changes, metric))
+    output.say(f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
+    show_messages(to_notes([*unmatched_texts(changes), *changes.notes]), output)
 
 
 def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> int:
@@ -48,16 +45,16 @@ def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> in
     found = list(faults(changes, strict))
     if quiet and not found:
         return EXIT_OK
-    console = make_output(stderr=bool(found))
+    output = make_output(stderr=bool(found))
     if not found:
         # Undecided is no regression, and no proof of none either.
         count = sum(change.decision == "undecided" for change in changes.changes)
         unsure = f", {count} undecided: `--strict` fails then" if count else ""
         text = f"gate passed: {plural(len(changes.changes), 'ratio')}, none regressed{unsure}"
-        say(console, text, COLOURS["succeeded"])
+        output.say(text, COLOURS["succeeded"])
         return EXIT_OK
-    show_messages([to_message("error", text) for text in found], console)
-    say(console, f"gate failed: {len(found)} of {plural(len(gate_cases(changes, strict)), 'case')}", COLOURS["failed"])
+    show_messages([to_message("error", text) for text in found], output)
+    output.say(f"gate failed: {len(found)} of {plural(len(gate_cases(changes, strict)), 'case')}", COLOURS["failed"])
     return EXIT_REGRESSED if any(faults(changes, strict=False)) else EXIT_UNDECIDED
 
 
@@ -76,7 +73,7 @@ def difference_table(changes: CampaignChanges) -> Table:
         text_column("base", lambda each: each.base),
         text_column("new", lambda each: each.new),
     ]
-    return make_table(columns, [each for each in changes.facts if each.base != each.new])
+    return make_table(columns, [each for each in changes.facts if each.base != each.new], title="what differs")
 
 
 def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:

@@ -31,24 +31,22 @@ from workflow.report.html.page_sections import (
 from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
 from workflow.report.show.folded_members import fold_plan, fold_report
-from workflow.report.show.forecast_tables import measured_table, off_text
+from workflow.report.show.forecast_tables import measured_table
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.plan_tables import brief_command, parameters_line, transport_table
 from workflow.report.show.report_tables import (
     NOT_KNOWN,
     expectation_table,
     expectations_text,
-    explain_columns,
     placement_tables,
     spread_table,
     stage_table,
     stream_table,
 )
-from workflow.report.show.run_in_words import compression_lines, fault_text, limit_lines, note_lines, total_text
-from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE
+from workflow.report.show.run_in_words import compression_lines, fault_text, note_lines, total_text
 
 if TYPE_CHECKING:
-    from workflow.report.show.member_values import MemberTable
+    from workflow.report.show.text_table import Table
 
 SIGNS = {
     "succeeded": "✓",
@@ -121,8 +119,6 @@ def make_html(records: Records, report: Report) -> str:
         axis_marks=make_axis_marks(report),
         time_shares=make_time_shares(report),
         stream_table=stream_table(folded, "page"),
-        rates=[THROUGHPUT, TRANSFER_RATE],
-        limit_lines=limit_lines(folded),
         transport_table=transport_table(records.plan),
         stream_cards=make_stream_cards(records, report),
         compression=compression_lines(report),
@@ -130,18 +126,16 @@ def make_html(records: Records, report: Report) -> str:
         node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
         node_count=node_count_text(records.plan),
         stage_table=stage_table(folded, "page"),
-        stage_shares=explain_columns(),
         member_tables=member_tables(report),
         spread_table=spread_table(report),
-        forecast_table=measured_table(report.forecast),
-        forecast_off=off_text(report),
+        forecast_table=measured_table(report),
         placement_tables=placement_tables(read_proof(records.run_dir)),
         notes=[*report.unfinished_files, *report.notes, *records.plan.advice],
         environment=environment_facts(records, report),
     )
 
 
-def member_tables(report: Report) -> list[MemberTable]:
+def member_tables(report: Report) -> list[Table]:
     """Which member has which values."""
     if not any(stage.values for stage in report.stages):
         return []

@@ -67,16 +67,18 @@ def component_table(components: Sequence[Component]) -> Table:
 
 def parameter_table(component: Component) -> Table:
     """The parameters of a component."""
-    return make_table(PARAMETER_COLUMNS, [ParameterRow(*item) for item in component.parameters.items()])
+    return make_table(
+        PARAMETER_COLUMNS, [ParameterRow(*item) for item in component.parameters.items()], title="parameters"
+    )
 
 
-def port_table(ports: dict[str, Port]) -> Table:
-    """The variables of a component's ports."""
+def port_table(ports: dict[str, Port], title: str) -> Table:
+    """The variables of a component's ports: what it `reads`, or what it `writes`."""
     rows = []
     for name, port in ports.items():
         rows += [PortRow(name, port.help, "any", None)] if port.any else []
         rows += [PortRow(name, port.help, *item) for item in port.variables.items()]
-    return make_table(PORT_COLUMNS, rows)
+    return make_table(PORT_COLUMNS, rows, title=title)
 
 
 def type_text(parameter: Parameter) -> str:

@@ -83,14 +83,10 @@ MEASURED_COLUMNS: list[Column[ForecastLine]] = [
 ]
 
 
-def measured_table(lines: list[ForecastLine]) -> Table:
-    """Forecast beside measurement."""
-    return make_table(MEASURED_COLUMNS, lines)
-
-
-def off_text(report: Report) -> str:
-    """Which term explains a wrong forecast."""
-    return f"the forecast differs most in: {report.off}" if report.off else ""
+def measured_table(report: Report) -> Table:
+    """Forecast beside measurement, and which term explains a wrong forecast."""
+    off = [f"the forecast differs most in: {report.off}"] if report.off else []
+    return make_table(MEASURED_COLUMNS, report.forecast, below=off)
 
 
 class MeasuredStreamRow(NamedTuple):

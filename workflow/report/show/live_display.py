@@ -28,16 +28,8 @@ from workflow.report.show.event_lines import (
     started_text,
 )
 from workflow.report.show.folded_members import Folding, counts_text, groups
-from workflow.report.show.terminal import (
-    NotebookOutput,
-    in_notebook,
-    make_console,
-    make_grids,
-    make_live,
-    print_plain,
-    say,
-)
-from workflow.report.show.text_table import Heading, Table, narrowed
+from workflow.report.show.terminal import NotebookOutput, Output, in_notebook, make_console, make_live, styled
+from workflow.report.show.text_table import Heading, Table, column_widths, narrowed, row_lines
 from workflow.run.state.run_state import EndState, RunState, StageState
 from workflow.run.state.stream_rates import bytes_moved, throughput
 from workflow.run.stop_sequence import unended
@@ -64,6 +56,7 @@ class Progress:
         self._headline, self._quiet = f"{plan.pipeline}: {run_dir}", quiet
         in_place = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._console = console or (make_console(stderr=True) if in_place and not quiet else None)
+        self._output = Output(sys.stderr, console=self._console)
         self._live: Live | None = None
         self._cell: NotebookOutput | None = None
         self._drawn: tuple[list[str], float, object] = ([], 0.0, None)
@@ -104,34 +97,35 @@ class Progress:
         folding = Folding.of_plan(state.plan)
         stages = stage_rows(state, folding)
         streams = fitted(stream_rows(state, folding), console.width)
-        warnings = [(str(to_message("warning", text)),) for text in present_warnings(state)]
-        warnings += [(text,)] if (text := unended_text(state)) else []
+        warnings = [str(to_message("warning", text)) for text in present_warnings(state)]
+        warnings += [text] if (text := unended_text(state)) else []
         statuses = [status for _, status, _ in stages]
         old, at, shown = self._drawn
         if (statuses == old and 0 <= state.t - at < REDRAW_S) or shown == (stages, streams, warnings):
             return
         self._drawn = statuses, state.t, (stages, streams, warnings)
-        grids = make_grids(console, stages, streams, warnings)
+        tables = Table(STAGE_HEAD, [list(row) for row in stages]), streams
+        lines = [line for table in tables for line in row_lines(table, column_widths(table, console.width))]
+        drawn = styled(console, [*lines, *([(text, "")] for text in warnings)])
         if self._live is not None:
-            self._live.update(grids, refresh=True)
+            self._live.update(drawn, refresh=True)
         elif self._cell is not None:
-            self._cell.update(grids)
+            self._cell.update(drawn)
 
     def _print(self, line: str) -> None:
-        if self._console is not None:
-            say(self._console, line)
-        else:
-            self._quiet = not print_plain(sys.stderr, line)
+        self._quiet = not self._output.say(line)
 
 
 # Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
 LINE_EVERY_S = 5.0
 LINE_SHARE = 0.03
-# The columns of the streams: on a narrow terminal the ends give way first, since the stages stand above. FULL: how wide
-# the columns get, so that none is there for the first second only.
+# The columns have no titles. Of the stages: name, state, time.
+STAGE_HEAD = [Heading("", "text"), Heading("", "state"), Heading("", "text")]
+# Of the streams: name, ends, steps, steps per second, data per second, queue. On a narrow terminal the ends give way
+# first, since the stages stand above. FULL: how wide the columns get, so that none is there for the first second only.
 STREAM_HEAD = [
-    Heading("stream", "text"), Heading("ends", "text", 1), Heading("steps", "text"), Heading("steps/s", "text", 2),
-    Heading("data", "text", 3), Heading("queue", "text"),
+    Heading("", "text"), Heading("", "text", 1), Heading("", "text"), Heading("", "text", 2), Heading("", "text", 3),
+    Heading("", "text"),
 ]  # fmt: skip
 FULL = ["", "", "999 written, 999 read", "99.9 steps/s", "99.9 MB/s", "queue 2/2"]
 
@@ -160,10 +154,10 @@ def stage_rows(state: RunState, folding: Folding) -> list[tuple[str, str, str]]:
     return rows
 
 
-def fitted(streams: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+def fitted(streams: Sequence[tuple[str, ...]], width: int) -> Table:
     """The rows of the streams with as many of their columns as fit into this width."""
     table, _ = narrowed(Table(STREAM_HEAD, [FULL, *map(list, streams)]), width)
-    return [tuple(row) for row in table.rows[1:]]
+    return Table(table.head, table.rows[1:])
 
 
 def stream_rows(state: RunState, folding: Folding) -> list[tuple[str, ...]]:

@@ -35,15 +35,8 @@ class MemberRow(NamedTuple):
     state: str = ""
 
 
-class MemberTable(NamedTuple):
-    """The members of an ensemble; `more`: how many have no row, and where they are, or empty."""
-
-    table: Table
-    more: str
-
-
-def planned_members(plan: Plan) -> list[MemberTable]:
-    """Of the members of a plan."""
+def planned_members(plan: Plan) -> list[Table]:
+    """Of the members of a plan. The line below a table says how many members have no row, and where they are."""
     members = [(stage.name, stage.member) for stage in plan.stages if stage.member is not None and stage.member.values]
     found = {}
     for ensemble, its in _by(members, lambda each: each[1].ensemble).items():
@@ -52,8 +45,8 @@ def planned_members(plan: Plan) -> list[MemberTable]:
     return _each_once(found, ((stream.writer, stream.readers) for stream in plan.streams))
 
 
-def members_of_run(report: Report, view: View) -> list[MemberTable]:
-    """Of the members of a run."""
+def members_of_run(report: Report, view: View) -> list[Table]:
+    """Of the members of a run, with the same line."""
     most, where = (MOST_ROWS_OF_PAGE, "report.json") if view == "page" else (MOST_ROWS, "`--json`")
     members = [stage for stage in report.stages if stage.ensemble and stage.values]
     found = {}
@@ -77,13 +70,13 @@ def _chosen(rows: Sequence[MemberRow], most: int) -> list[MemberRow]:
     return [rows[at] for at in sorted(first[:most])]
 
 
-def _table(ensemble: str, rows: Sequence[MemberRow], shown: Sequence[MemberRow], where: str) -> MemberTable:
+def _table(ensemble: str, rows: Sequence[MemberRow], shown: Sequence[MemberRow], where: str) -> Table:
     columns: list[Column[MemberRow]] = [text_column(f"member of {ensemble}", lambda row: row.name)]
     columns += [_value_column(name, rows) for name in rows[0].values] if rows else []
     if any(row.state for row in rows):
         columns.append(state_column("state", lambda row: row.state))
     more = len(rows) - len(shown)
-    return MemberTable(make_table(columns, shown), f"… and {more} more: {where}" if more else "")
+    return make_table(columns, shown, below=[f"… and {more} more: {where}"] if more else [])
 
 
 def _value_column(name: str, rows: Sequence[MemberRow]) -> Column[MemberRow]:
@@ -93,8 +86,8 @@ def _value_column(name: str, rows: Sequence[MemberRow]) -> Column[MemberRow]:
 
 
 def _each_once(
-    found: Mapping[str, tuple[Sequence[MemberRow], MemberTable]], streams: Iterable[tuple[str, Iterable[str]]]
-) -> list[MemberTable]:
+    found: Mapping[str, tuple[Sequence[MemberRow], Table]], streams: Iterable[tuple[str, Iterable[str]]]
+) -> list[Table]:
     """The tables without those of ensembles whose members say the same as the members of another one that they read.
 
     Args:

@@ -217,6 +217,10 @@ def plan_tables(plan: Plan, whole: bool) -> list[Table]:
     tables.append(planned_expectation_table(plan))
     if whole and not has_node_map(plan):
         tables.append(nodes_table(plan))
+    if any(stage.member for stage in plan.stages):
+        from workflow.report.show.member_values import planned_members  # few plans pay for it
+
+        tables += planned_members(plan)
     return tables
 
 
@@ -361,11 +365,11 @@ def environment_settings(plan: Plan) -> list[SettingOfStages]:
     return [SettingOfStages(names, *key) for key, names in stages.items()]
 
 
-def setting_lines(each: SettingOfStages, width: int) -> list[str]:
+def setting_lines(each: SettingOfStages, width: int | None) -> list[str]:
     """`sim, pdf: NAME=VALUE`; too long for this width, a line for each part of the value, which `:` separates."""
     whole = f"{', '.join(each.stages)}: {each.setting}"
     name, _, value = each.setting.partition("=")
-    if len(whole) + GAP <= width or ":" not in value:
+    if width is None or len(whole) + GAP <= width or ":" not in value:
         return [whole]
     parts = value.split(":")
     return [f"{', '.join(each.stages)}: {name}=", *(f"    {part}:" for part in parts[:-1]), f"    {parts[-1]}"]

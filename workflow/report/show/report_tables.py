@@ -5,7 +5,7 @@ They are the same in report.html, `wf report` and `wf status`; each column says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import Problem
@@ -15,6 +15,7 @@ from workflow.report.show.text_table import (
     PAGE,
     TERMINAL,
     Column,
+    LineBelow,
     Table,
     View,
     command_column,
@@ -93,18 +94,13 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
 
 
 # The columns that a sentence is about, and the sentence. What was recorded may add up to a little more than the time.
-EXPLAINED = (
-    (
-        {"computing", "moving", "waiting", "rest"},
+EXPLAINED = [
+    LineBelow(
         "Shares of the time: computing, moving data, waiting; rest: opening the streams, start and end of the program.",
+        frozenset({"computing", "moving", "waiting", "rest"}),
     ),
-    ({"CPU"}, "CPU: CPU time of all its processes ÷ time."),
-)
-
-
-def explain_columns(left_out: Collection[str] = ()) -> str:
-    """What the columns mean that are shown."""
-    return " ".join(text for titles, text in EXPLAINED if titles.isdisjoint(left_out))
+    LineBelow("CPU: CPU time of all its processes ÷ time.", frozenset({"CPU"})),
+]
 
 
 def hosts_text(hosts: Sequence[str]) -> str:
@@ -121,7 +117,7 @@ def stage_table(report: Report, view: View) -> Table:
     columns = [column for column in columns if copied or column.title != DEVICE_COPIES]
     if not any(stage.hosts for stage in report.stages):
         columns = [column for column in columns if column.title != "nodes"]
-    return make_table(columns, report.stages, view)
+    return make_table(columns, report.stages, view, below=[] if view == "status" else EXPLAINED)
 
 
 NOT_KNOWN = "not known"
@@ -181,13 +177,30 @@ STREAM_COLUMNS: list[Column[StreamRow]] = [
 
 
 def stream_table(report: Report, view: View) -> Table:
-    """What went through each stream: a row per reader."""
+    """What went through each stream: a row per reader; below it what its rates are, and what limited it."""
+    from workflow.run.state.stream_rates import THROUGHPUT, TRANSFER_RATE  # `wf plan` has no rates
+
     rows = [
         StreamRow(stream, reader, place == 0)
         for stream in report.streams
         for place, reader in enumerate(stream.readers)
     ]
-    return make_table(STREAM_COLUMNS, rows, view)
+    rates = [THROUGHPUT] if view == "page" or any(stream.throughput for stream in report.streams) else []
+    rates += [TRANSFER_RATE] if view == "page" else []
+    return make_table(STREAM_COLUMNS, rows, view, below=[*rates, *([] if view == "status" else limit_lines(report))])
+
+
+def limit_lines(report: Report) -> list[str]:
+    """How sure it is what limited the run; why it is not known of the run and its streams."""
+    run = report.run
+    lines = [f"the run was limited by {run.limited_by}: {run.limit_evidence}"] if run.limit_evidence else []
+    lines += [f"what limited the run is not known: {run.limit_unknown}"] if run.limit_unknown else []
+    same = run.limit_unknown
+    return lines + [
+        f"what limited stream {stream.name} is not known: {stream.limit_unknown}"
+        for stream in report.streams
+        if stream.limit_unknown not in ("", same)
+    ]
 
 
 class SpreadRow(NamedTuple):
@@ -321,6 +334,23 @@ def _why_unknown(each: ExpectationPart, report: Report) -> str:
     stage = next((one for one in report.stages if each.figure.startswith(f"stages.{one.name}.")), None)
     why = "" if stage is None else why_not_measured(each.figure, stage.figures, stage.figures_problem)
     return why or "the notes of `wf report` say what was not recorded"
+
+
+def tables_of_report(report: Report, view: View) -> list[Table]:
+    """The tables of `wf report` and of notebooks, or of `wf status`, in their order. The page has each in its section.
+
+    The members of an ensemble are one row, and its streams another.
+    """
+    from workflow.report.show.folded_members import fold_report, spread_lines  # the live display imports this module
+    from workflow.report.show.forecast_tables import measured_table
+    from workflow.report.show.member_values import members_of_run
+
+    folded = fold_report(report)
+    stages = stage_table(folded, view)
+    if view != "status":
+        stages = stages._replace(below=[*map(LineBelow, spread_lines(report)), *stages.below])
+    tables = [stages, *members_of_run(report, view), stream_table(folded, view), expectation_table(report, view)]
+    return tables if view == "status" else [*tables, measured_table(report)]
 
 
 # Of a large run the page has the first nodes; proof.json has all.

@@ -81,19 +81,6 @@ def total_text(report: Report) -> str:
     return f"at least {known} (not known of {names})" if total else f"size not known of {names}"
 
 
-def limit_lines(report: Report) -> list[str]:
-    """How sure it is what limited the run; why it is not known of the run and its streams."""
-    run = report.run
-    lines = [f"the run was limited by {run.limited_by}: {run.limit_evidence}"] if run.limit_evidence else []
-    lines += [f"what limited the run is not known: {run.limit_unknown}"] if run.limit_unknown else []
-    same = run.limit_unknown
-    return lines + [
-        f"what limited stream {stream.name} is not known: {stream.limit_unknown}"
-        for stream in report.streams
-        if stream.limit_unknown not in ("", same)
-    ]
-
-
 def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
     """The tags, and what people have noted on a run."""
     first = [f"tags: {', '.join(tags)}"] if tags else []

@@ -125,4 +125,4 @@ DIFFERENCE_COLUMNS: list[Column[DifferenceRow]] = [
 def difference_table(comparison: Comparison) -> Table:
     """Every difference that was found."""
     rows = [DifferenceRow(file.path, found) for file in comparison.files for found in file.differences]
-    return make_table(DIFFERENCE_COLUMNS, rows)
+    return make_table(DIFFERENCE_COLUMNS, rows, below=[MEANING])

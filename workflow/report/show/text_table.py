@@ -5,11 +5,14 @@ The terminal and the HTML page draw the same tables. To add a column, add a line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from workflow.formatting import visible
+from workflow.messages import text_width
 
 Row = TypeVar("Row")
 # Where a table is shown: report.html, `wf report`, `wf status`. Other tables are shown on the terminal only.
@@ -20,6 +23,13 @@ PAGE: tuple[View, ...] = ("page",)
 TERMINAL: tuple[View, ...] = ("terminal",)
 REPORT: tuple[View, ...] = ("page", "terminal")
 EVERYWHERE: tuple[View, ...] = ("page", "terminal", "status")
+# Styles of Rich, for states and for the parts of messages.
+COLOURS = {
+    "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
+    "running": "cyan", "submitted": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
+    "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
+    "met": "green", "violated": "bold red", "not measured": "bold red", "not checked": "dim",
+}  # fmt: skip
 # Empty columns of a terminal between two columns of a table.
 GAP = 2
 # Prose is read in lines of this width, on a narrow terminal down to the other one.
@@ -85,18 +95,34 @@ class Heading(NamedTuple):
     gives_way: int = 0
 
 
+class LineBelow(NamedTuple):
+    """A sentence below a table; `columns`: it is about these, and is left out together with any of them."""
+
+    text: str
+    columns: frozenset[str] = frozenset()
+
+
 class Table(NamedTuple):
-    """The text of a table; the first column holds names."""
+    """The text of a table; the first column holds names. `title`: where it needs one beside what it stands in."""
 
     head: list[Heading]
     rows: list[list[str]]
+    title: str = ""
+    below: Sequence[LineBelow] = ()
 
 
-def make_table(columns: Sequence[Column[Row]], rows: Iterable[Row], view: View = "terminal") -> Table:
+def make_table(
+    columns: Sequence[Column[Row]],
+    rows: Iterable[Row],
+    view: View = "terminal",
+    title: str = "",
+    below: Iterable[str | LineBelow] = (),
+) -> Table:
     """The table that these columns make of these rows in this view. A row is a line, whatever a text holds."""
     shown = [column for column in columns if view in column.views]
     head = [Heading(column.title, column.content, column.gives_way) for column in shown]
-    return Table(head, [[visible(column.cell(row)) for column in shown] for row in rows])
+    lines = [LineBelow(line) if isinstance(line, str) else line for line in below]
+    return Table(head, [[visible(column.cell(row)) for column in shown] for row in rows], title, lines)
 
 
 def narrowed(table: Table, width: int) -> tuple[Table, list[str]]:
@@ -113,13 +139,15 @@ def narrowed(table: Table, width: int) -> tuple[Table, list[str]]:
         kept.remove(min(ready, key=lambda index: table.head[index].gives_way))
     left_out = [heading.title for index, heading in enumerate(table.head) if index not in kept]
     rows = [[row[index] for index in kept] for row in table.rows]
-    return Table([table.head[index] for index in kept], rows), left_out
+    below = [line for line in table.below if line.columns.isdisjoint(left_out)]
+    return table._replace(head=[table.head[index] for index in kept], rows=rows, below=below), left_out
 
 
 def column_widths(table: Table, width: int) -> list[int]:
-    """The width of each column; together `width` at most, where that is possible.
+    """The width of each column; together `width` at most.
 
-    Prose gets what the others leave, and then the widest texts are narrowed. Numbers and states stay whole.
+    Prose gets what the others leave, and then the widest texts are narrowed. Numbers and states stay whole, unless
+    there is no other way.
     """
     whole, found = _whole_widths(table), _least_widths(table)
     texts = [index for index, heading in enumerate(table.head) if heading.content in ("text", "prose")]
@@ -132,6 +160,8 @@ def column_widths(table: Table, width: int) -> list[int]:
         given = max(0, min(need, spare // (len(lacking) - place)))
         found[index] += given
         spare -= given
+    while total_width(found) > max(width, total_width([1] * len(found))):
+        found[found.index(max(found))] -= 1
     return found
 
 
@@ -140,18 +170,65 @@ def total_width(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _whole_widths(table: Table) -> list[int]:
-    """The width at which no cell is wrapped, of prose that in which it is read."""
+def table_lines(table: Table, width: int | None) -> Iterator[list[tuple[str, str]]]:
+    """The lines of a table, each in parts of (text, style).
+
+    Args:
+        width: columns of the terminal, in which cells are wrapped, and a line stands below the titles; None for a pipe,
+            in which a row is a line.
+    """
+    widths = _whole_widths(table, None) if width is None else column_widths(table, width)
+    yield from _row_lines(table.head, widths, [(each.title, "dim") for each in table.head])
+    if width is not None:
+        yield [("─" * total_width(widths), "")]
+    yield from row_lines(table, widths)
+
+
+def row_lines(table: Table, widths: Sequence[int]) -> Iterator[list[tuple[str, str]]]:
+    """The same without titles, in columns of these widths."""
+    for row in table.rows:
+        styles = [_style(*each) for each in zip(table.head, row, strict=True)]
+        yield from _row_lines(table.head, widths, list(zip(row, styles, strict=True)))
+
+
+def _style(heading: Heading, cell: str) -> str:
+    # `succeeded, violated`: the last word is the one to be seen.
+    return COLOURS.get(cell.rpartition(", ")[2], "") if heading.content == "state" else ""
+
+
+def _row_lines(
+    head: Sequence[Heading], widths: Sequence[int], cells: Sequence[tuple[str, str]]
+) -> Iterator[list[tuple[str, str]]]:
+    """One line, unless a cell is wider than its column. No line has spaces at its end."""
+    wrapped = [_wrapped(text, width) for (text, _), width in zip(cells, widths, strict=True)]
+    for texts in zip_longest(*wrapped, fillvalue=""):
+        last = max((index for index, text in enumerate(texts) if text), default=0)
+        line = []
+        for index, text in enumerate(texts[: last + 1]):
+            space = " " * (widths[index] - text_width(text))
+            gap = " " * GAP if index else ""
+            before, after = (space, "") if head[index].content == "number" else ("", space if index < last else "")
+            line += [(gap + before, ""), (text, cells[index][1]), (after, "")]
+        yield [part for part in line if part[0]]
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """A cell in lines: between its words, and within those that are wider than the column."""
+    if text_width(cell) <= width:
+        return [cell]
+    lines = textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [line[begin : begin + width] for line in lines for begin in range(0, len(line), width)]
+
+
+def _whole_widths(table: Table, prose: int | None = PROSE_WIDTH) -> list[int]:
+    """The width at which no cell is wrapped; of prose at most `prose`."""
     widths = []
     for index, heading in enumerate(table.head):
-        widest = max([len(heading.title), *(len(row[index]) for row in table.rows)])
-        widths.append(min(widest, PROSE_WIDTH) if heading.content == "prose" else widest)
+        widest = max(map(text_width, [heading.title, *(row[index] for row in table.rows)]))
+        widths.append(widest if prose is None or heading.content != "prose" else min(widest, prose))
     return widths
 
 
 def _least_widths(table: Table) -> list[int]:
     """The same, of prose less."""
-    return [
-        min(width, NARROWEST_PROSE) if heading.content == "prose" else width
-        for width, heading in zip(_whole_widths(table), table.head, strict=True)
-    ]
+    return _whole_widths(table, NARROWEST_PROSE)
