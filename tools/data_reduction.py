@@ -42,8 +42,6 @@ from workflow.campaign.results.picture_canvas import (
     set_finding,
     set_legend,
     set_logarithmic,
-    to_pdf,
-    to_svg,
 )
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.calibration_model import CompressorRates
@@ -340,9 +338,9 @@ def iso_compression(name: str, where: str, path: OutputPath, shown: Sequence[Sho
         axes.plot([], [], "_", color=BLACK, markersize=9, markeredgewidth=2, label="measured")
     set_legend(canvas, axes)
     title = iso_finding(where, path, shown)
-    set_finding(axes, [title])
+    set_finding(canvas, [title])
     columns = ["curve", "throughput", "predicted", "measured"]
-    return ResultsPicture(name, title, to_svg(canvas), to_pdf(canvas), columns, data)
+    return ResultsPicture(name, title, canvas, columns, data)
 
 
 def iso_finding(where: str, path: OutputPath, shown: Sequence[Shown]) -> str:

@@ -271,7 +271,7 @@ def test_the_report_says_what_differs(tmp_path: Path, monkeypatch: pytest.Monkey
     page = (outcome.directory / "report.html").read_text()
     assert "slower" in page and page.count("data:image/svg+xml;base64,") >= 3
     pictures = {path.name for path in (outcome.directory / "pictures").iterdir()}
-    assert {"time-values.svg", "time-values.pdf", "time-values.csv", "time-by-VALUE.svg", "comparisons.svg"} <= pictures
+    assert {"time-values.svg", "time-values.pdf", "time-values.csv", "time-comparisons.svg"} <= pictures
     rows = list(csv.DictReader((outcome.directory / "table.csv").read_text().splitlines()))
     times = [float(row["value"]) for row in rows if row["metric"] == "stage" and row["VALUE"] == "2"]
     assert times == next(each.values for each in results.results if each.median == long)

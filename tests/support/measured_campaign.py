@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import product
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, Repetition
+from workflow.campaign.results.make_results import make_results
+from workflow.campaign.results.results_model import CampaignResults
 
 TIMES = {("sst", 1): 10.0, ("sst", 2): 6.0, ("bp5", 1): 20.0, ("bp5", 2): 6.1}
 
@@ -44,3 +48,25 @@ def end(time: float, state: str = "succeeded") -> Attempt:
     if state == "succeeded":
         return Attempt("succeeded", 1, "r", 1e9, time, figures=figures)
     return Attempt("failed", 1, "r", 1e9, time, reason="why", figures=figures)
+
+
+def three_dimensions() -> CampaignResults:
+    """3 × 2 × 4 trials."""
+    matrix: dict[str, list[object]] = {
+        "streams.d.via": ["sst", "bp5", "shm"], "params.mode": ["fast", "slow"], "params.ms": [1, 5, 20, 100],
+    }  # fmt: skip
+    trials, history = [], History()
+    for number, values in enumerate(product(*matrix.values())):
+        trial = ScheduledTrial(key=f"{number:03d}", parameters=dict(zip(matrix, values, strict=True)))
+        trials.append(trial)
+        for repetition in range(1, 9):
+            wall = (1 + number % 5) * (1 + repetition / 50)
+            attempt = end(wall)
+            more = {"stages.s.compute_s": wall * 0.7, "stages.s.io_s": wall * 0.2, "streams.d.throughput": 1e9 / wall}
+            attempt = replace(attempt, figures={**attempt.figures, **more}, started=1000.0 * repetition + number)
+            history.end(Repetition(trial.key, repetition), attempt)
+    spec = spec_of(
+        matrix=matrix, metrics={"time": "run.wall_s", "rate": "streams.d.throughput"},
+        comparisons=[{"vary": "streams.d.via"}, {"vary": "params.mode"}],
+    )  # fmt: skip
+    return make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)

@@ -6,53 +6,54 @@ import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
-from tests.support.measured_campaign import end, history_of, schedule_of, spec_of
+from tests.support.measured_campaign import end, history_of, schedule_of, spec_of, three_dimensions
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.file.trials import in_words
 from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.results.campaign_page import make_page, trial_drawing, write_page
+from workflow.campaign.results.dimensions import find_dimensions, find_scaling, ideal_factor, meaningful
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.picture_canvas import (
     COLOURS,
     ResultsPicture,
     axis_unit,
-    begin_at_zero,
-    line_length,
+    fitting,
     new_canvas,
     set_finding,
-    short_labels,
+    set_scale,
     wrapped,
 )
-from workflow.campaign.results.results_model import ComparisonResult, MetricFacts
+from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts
 from workflow.campaign.results.results_pictures import (
-    RatioRow,
+    comparison_pictures,
+    cut_rows,
     finding,
-    make_box,
+    gain_of,
+    make_layout,
     make_pictures,
-    ratio_axis,
-    ratio_picture,
-)
-from workflow.campaign.results.scaling_picture import (
-    ValueColours,
-    find_dimensions,
-    find_scaling,
-    ideal_factor,
-    meaningful,
+    set_ratio_axis,
 )
 from workflow.campaign.verdicts import Decision
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
     results = make_results(spec_of(), schedule_of(), history_of())
     pictures = make_pictures(results)
-    assert [picture.name for picture in pictures] == ["time-values", "time-by-ranks", "time-map", "comparisons"]
+    assert [picture.name for picture in pictures] == ["time-values", "time-comparisons"]
     for picture in pictures:
         root = ElementTree.fromstring(picture.svg)
         assert root.tag.endswith("svg")
@@ -62,9 +63,10 @@ def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
             "for papers: with its letters"
         )
     assert [picture.svg for picture in pictures] == [picture.svg for picture in make_pictures(results)]
-    assert "ideal strong scaling" in pictures[1].svg.decode()
-    ideal = {(row[0], row[1]): row[-1] for row in pictures[1].rows}
-    assert ideal["via sst", 1.0] == pytest.approx(10.045) and ideal["via sst", 2.0] == pytest.approx(10.045 / 2)
+    assert "ideal strong scaling" in pictures[0].svg.decode()
+    assert pictures[0].columns == ["via", "ranks", "number", "value", "outlier", "median", "low", "high", "ideal"]
+    ideal = {(row[0], row[1]): row[-1] for row in pictures[0].rows}
+    assert ideal["sst", "1"] == pytest.approx(10.045) and ideal["sst", "2"] == pytest.approx(10.045 / 2)
 
 
 @pytest.mark.filterwarnings("error")
@@ -78,40 +80,35 @@ def test_values_of_any_length_and_with_any_letter_can_be_drawn() -> None:
     schedule = schedule_of().model_copy(update={"trials": trials})
     spec = spec_of(matrix={"streams.d.via": list(values.values()), "stages.s.ranks": [1, 2]})
     pictures = {each.name: each for each in make_pictures(make_results(spec, schedule, history_of()))}
-    assert set(pictures) == {"time-values", "time-by-ranks", "time-map", "comparisons"}
+    assert set(pictures) == {"time-values", "time-comparisons"}
     for picture in pictures.values():
-        texts = ["".join(each.itertext()) for each in ElementTree.fromstring(picture.svg).iter() if "text" in each.tag]
-        assert max(map(len, texts)) <= 100, picture.name
-    assert all(b"$SCRATCH/a_{1$" in pictures[name].svg for name in ("time-values", "time-by-ranks", "time-map"))
+        assert max(map(len, texts_of(picture))) <= 100, picture.name
+        assert_readable(picture)
+    assert b"$SCRATCH/a_{1$" in pictures["time-values"].svg
     assert str(pictures["time-values"].rows[-1][0]).count("very/") == 60
 
 
 def test_comparisons_have_what_is_better_to_the_right_and_say_what_their_ratios_are() -> None:
     """A time that doubles is as far to the left as a rate that halves; the title is that of the method."""
-    less = RatioRow("time", 2.0, 1.6, 2.5, 0.01, "slower", 0.05, "less")
-    more = RatioRow("rate", 0.5, 0.4, 0.625, 0.01, "slower", 0.05, "more")
-    assert list(less.gain) == pytest.approx([0.5, 0.4, 0.625])
-    assert list(more.gain) == pytest.approx([0.5, 0.4, 0.625])
-    picture = ratio_picture("a", "a", ["found"], [less, more])
-    assert "better →" in picture.svg.decode()
-    assert [row[picture.columns.index("gain")] for row in picture.rows] == [0.5, 0.5]
     results = make_results(spec_of(), schedule_of(), history_of())
+    (first, *_), (metric,) = results.comparisons, results.metrics
+    doubled = first.model_copy(update={"ratio": 2.0, "low": 1.6, "high": 2.5})
+    halved = first.model_copy(update={"ratio": 0.5, "low": 0.4, "high": 0.625})
+    assert list(gain_of(doubled, metric)) == pytest.approx([0.5, 0.4, 0.625]) and metric.better == "less"
+    assert list(gain_of(halved, STEPS)) == pytest.approx([0.5, 0.4, 0.625])
     for test, text in (("pairs", "median of the ratios within blocks"), ("ranks", "ratio of the medians")):
         compared = [each.model_copy(update={"test": test}) for each in results.comparisons]
-        *_, last = make_pictures(results.model_copy(update={"comparisons": compared}))
-        assert last.name == "comparisons" and text in last.title
+        (picture,) = comparison_pictures(metric, compared)
+        assert "better →" in picture.svg.decode() and text in picture.title
+        assert {"bp5 with sst (1 rank)", "bp5 with sst (2 ranks)", "time: 2 comparisons: 1 slower, 1 the same"} <= set(
+            texts_of(picture)
+        )
 
 
-def test_values_have_the_finding_as_title_words_as_labels_and_compared_rows_adjacent() -> None:
+def test_values_have_the_finding_as_title_and_words_as_labels() -> None:
     results = make_results(spec_of(), schedule_of(), history_of())
-    picture = make_pictures(results)[0]
-    root = ElementTree.fromstring(picture.svg)
-    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
-    assert "time: bp5 is 2 × slower than sst (1 rank)" in texts, texts
-    assert "via sst, 1 rank" in texts, texts
-    assert {each.vary for each in results.comparisons} == {"streams.d.via"}
-    ranks = [trial.split("ranks=")[1] for trial in dict.fromkeys(str(row[0]) for row in picture.rows)]
-    assert ranks == sorted(ranks), "those of equal ranks one below the other"
+    texts = texts_of(make_pictures(results)[0])
+    assert {"time: bp5 is 2 × slower than sst (1 rank)", "via sst", "via bp5", "ranks", "1", "2"} <= set(texts), texts
 
 
 def test_a_key_and_its_value_in_words() -> None:
@@ -140,12 +137,11 @@ def test_a_finding_says_where_it_holds_and_that_it_does_not_elsewhere() -> None:
         compared("guided", 0.97, "slower", **two), compared("pipe", 0.888, "slower", **two),
     ]  # fmt: skip
     assert finding(STEPS, [], results) == [
-        "steps: pipe is 1.14 × faster than off (1 rank)",
-        "but also pipe is 1.13 × slower than off (2 ranks)",
-        "largest differences of 4 comparisons: 1 faster, 2 slower, 1 undecided",
+        "steps: pipe is 1.14 × faster than off (1 rank, size 96×96)",
+        "but also pipe is 1.13 × slower than off (2 ranks, size 192×96)",
     ]
     assert finding(STEPS, [], results[:2])[0] == "steps: pipe is 1.14 × faster than off", "at one place only"
-    (first, _) = finding(STEPS, [], [compared({"ratio": 4}, 0.5, "slower")])
+    (first,) = finding(STEPS, [], [compared({"ratio": 4}, 0.5, "slower")])
     assert first == "steps: ratio 4 is 2 × slower than off"
 
 
@@ -154,9 +150,9 @@ def test_a_long_finding_is_wrapped_with_its_names_whole() -> None:
     lines = ["time of transport by messages: file-after is", "3.45 × slower than memory (PLANES 100, on two nodes)"]
     assert wrapped(text, 74, 2) == lines, "about as long as one another"
     assert wrapped(f"a {'b' * 200} c", 58, 2)[0] == "a" and max(map(len, wrapped(f"a {'b' * 200} c", 58, 2))) == 58
-    canvas, axes = new_canvas(3.0)
-    set_finding(axes, [text, "of 6 comparisons"])
-    assert canvas.get_suptitle().splitlines() == [*lines, "of 6 comparisons"] and canvas.get_figheight() > 3.0
+    canvas, _ = new_canvas(3.0)
+    set_finding(canvas, [text, "of 6 comparisons"])
+    assert len(canvas.get_suptitle().splitlines()) == 3 and canvas.get_figheight() > 3.0
 
 
 def test_a_value_that_means_nothing_for_a_trial_is_not_in_its_label() -> None:
@@ -172,8 +168,9 @@ def test_a_value_that_means_nothing_for_a_trial_is_not_in_its_label() -> None:
         each.model_copy(update={"parameters": {**each.parameters, transport: "tcp"}}) for each in schedule_of().trials
     ]
     results = make_results(spec_of(), schedule_of().model_copy(update={"trials": trials}), history_of())
-    drawn = make_pictures(results)[0].svg.decode()
-    assert "via sst, 1 rank, transport tcp" in drawn and ">via bp5, 1 rank<" in drawn
+    (picture, *_) = make_pictures(results)
+    columns = [picture.columns.index(name) for name in ("via", "transport")]
+    assert {tuple(row[column] for column in columns) for row in picture.rows} == {("sst", "tcp"), ("bp5", None)}
 
 
 @pytest.mark.parametrize("which", ["x", "y"])
@@ -181,31 +178,23 @@ def test_an_axis_from_zero_does_not_cut_the_mark_of_its_largest_value(
     which: Literal["x", "y"],
 ) -> None:
     _, axes = new_canvas(3.0)
-    axes.plot([598.0, 600.0], [598.0, 600.0], "o")
-    begin_at_zero(axes, which)
+    set_scale(axes, which, [598.0, 600.0])
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     assert low == 0 and high >= 620
 
 
 def test_a_caption_names_the_interval_only_where_one_is_drawn() -> None:
-    titles = {}
     for count in (3, 8):
         results = make_results(spec_of(repetitions=count), schedule_of(), history_of(count))
-        titles[count] = [each.title for each in make_pictures(results)]
-    assert any("the median and its 95 % interval" in each for each in titles[8])
-    assert any("medians and their 95 % intervals" in each for each in titles[8])
-    assert not any("every repetition" in each and "interval" in each for each in titles[3])
-    assert not any("medians and" in each for each in titles[3])
+        (picture, *_) = make_pictures(results)
+        assert ("the median and its 95 % interval" in picture.title) == (count == 8)
 
 
-def test_long_labels_lose_what_they_share_and_stay_different() -> None:
-    assert short_labels(["a", "b" * 9], 9) == ["a", "b" * 9]
-    lists = [f"a=[{'1, ' * 30}{end}] b=2" for end in (3, 4)]
-    assert short_labels(lists, 24) == ["a=[1, 1,…, 1, 1, 3] b=2", "a=[1, 1,…, 1, 1, 4] b=2"]
-    ends = short_labels([f"x{'a' * 40}1{'b' * 40}z", f"y{'a' * 40}2{'b' * 40}w"], 20)
-    assert ends == ["xaaaaaaaaa…bbbbbbbbz", "yaaaaaaaaa…bbbbbbbbw"]
-    hidden = short_labels([f"x{'a' * 40}{middle}{'b' * 40}" for middle in ("1", "2")] + ["y" * 99], 20)
-    assert hidden[:2] == ["1: xaaaaaaaaa…bbbbbbbbb", "2: xaaaaaaaaa…bbbbbbbbb"]
+def test_labels_that_the_cut_makes_equal_get_their_numbers() -> None:
+    assert fitting(["a", "b" * 9], 9, 1) == ["a", "b" * 9]
+    hidden = fitting([f"x{'a' * 40}{middle}{'b' * 40}" for middle in ("1", "2")] + ["y" * 99], 20, 1)
+    assert hidden == ["1: xaaaaaaaaa…bbbbbbbbb", "2: xaaaaaaaaa…bbbbbbbbb", "yyyyyyyyyy…yyyyyyyyy"]
+    assert fitting(["strategy hostname:binpacking, via sst"], 30, 2) == ["strategy\nhostname:binpacking, via sst"]
 
 
 def test_pictures_of_one_key_and_few_values() -> None:
@@ -221,51 +210,23 @@ def test_pictures_of_one_key_and_few_values() -> None:
     results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
     pictures = {each.name: each for each in make_pictures(results)}
     values = pictures["rate-values"].svg.decode()
-    texts = ["".join(each.itertext()) for each in ElementTree.fromstring(values).iter() if each.tag.endswith("}text")]
-    assert [text for text in texts if text in names] == names and texts.count("profile") == 1
+    texts = texts_of(pictures["rate-values"])
+    assert [text for text in texts if text.startswith("profile ")] == [f"profile {name}" for name in names]
     assert (
         "rate in GB/s, more is better, logarithmic" in texts and "streams.d.throughput" in pictures["rate-values"].title
     )
     assert {"0.02", "0.05", "0.1", "0.2", "0.5", "1"} <= set(texts)
     assert not any(colour in values for colour in COLOURS[1:-1]) and COLOURS[0] in values
-    assert "every repetition" in pictures["operations-s"].title
+    assert "medians over the repetitions" in pictures["operations-s"].title
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_map_of_many_columns_can_be_read() -> None:
-    """Every k-th column is labelled; numbers that nobody could read give way to a scale of the colours."""
-    pairs = [(ranks, size) for size in range(100, 160) for ranks in range(1, 61) if (ranks - size) % 60 < 2]
-    trials = [
-        ScheduledTrial(key=f"{ranks}-{size}", parameters={"stages.s.ranks": ranks, "stages.s.with.size": size})
-        for ranks, size in pairs
-    ]
-    history = History()
-    for number, trial in enumerate(trials):
-        history.end(Repetition(trial.key, 1), end(5.0 + number / 10))
-    spec = spec_of(repetitions=1, comparisons=[], matrix={"stages.s.ranks": [1, 2], "stages.s.with.size": [1, 2]})
-    results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
-    (picture,) = (each for each in make_pictures(results) if each.name == "time-map")
-    root = ElementTree.fromstring(picture.svg)
-    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
-    columns = [text for text in texts if re.fullmatch("1[0-5][0-9]", text)]
-    assert columns == [str(size) for size in range(100, 160, 6)] and "time in s" in texts and "…" not in texts
-    assert len(texts) < 90 and len(picture.rows) == 120, "60 labels of rows, ten of columns, and the scale"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "some"),
-    [
-        (0.98, 1.02, {0.95, 1, 1.05}),
-        (0.85, 1.6, {0.9, 1, 1.5}),
-        (0.56, 9.0, {0.5, 1, 2, 8}),
-        (1e-3, 1.1, {1e-2, 1, 10}),
-    ],
-)
-def test_an_axis_of_ratios_has_room_and_marks_on_both_sides(low: float, high: float, some: set[float]) -> None:
-    low, high = min(low, 1 / 1.1), max(high, 1.1)
-    begin, end, marks = ratio_axis(low, high)
-    assert begin < low * 0.995 and end > high * 1.005 and some <= set(marks)
-    assert min(marks) < 1 < max(marks) and len(marks) < 12
+@pytest.mark.parametrize("largest", [1.1, 1.6, 9.0, 1000.0])
+def test_an_axis_of_ratios_has_room_and_marks_on_both_sides(largest: float) -> None:
+    _, axes = new_canvas(3.0)
+    set_ratio_axis(axes, largest)
+    (low, high), marks = axes.get_xlim(), list(axes.get_xticks())
+    assert high > largest * 1.004 and low == pytest.approx(1 / high)
+    assert min(marks) < 1 < max(marks) and 1 in marks and 3 <= len(marks) < 12 and low < min(marks)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +266,7 @@ def test_each_picture_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(drawn) == sorted(path.name for path in (tmp_path / "pictures").iterdir())
 
 
-def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
+def test_operations_have_a_bar_for_each_trial() -> None:
     history = history_of()
     for number, (identity, attempt) in enumerate(history.ended.items()):
         more = {"stages.s.compute_s": float(number % 9), "stages.s.wait_s": 1.0, "stages.t.io_s": 2.0}
@@ -317,10 +278,13 @@ def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
     first = [row for row in rows if row["trial"] == "via=sst ranks=1" and row["operation"] == "compute"]
     # The warm-up has 0; the eight others 1 … 8.
     assert [row["value"] for row in first] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert {(row["first_quartile"], row["median"], row["third_quartile"]) for row in first} == {(2.75, 4.5, 6.25)}
-    drawn = {name: pictures[f"operations-{name}"].svg.decode() for name in "st"}
+    assert {row["median"] for row in first} == {4.5}
+    drawn = {name: texts_of(pictures[f"operations-{name}"]) for name in "st"}
     assert "moving data" in drawn["t"] and "waiting" not in drawn["t"], "the words of the report of a run"
-    assert ">s, what takes longest: computing in 4 of 4 trials<" in drawn["s"]
+    assert "s, what takes longest: computing in 4 of 4 trials" in drawn["s"]
+    assert [text for text in drawn["s"] if "rank" in text] == [
+        "via sst, 1 rank", "via sst, 2 ranks", "via bp5, 1 rank", "via bp5, 2 ranks"
+    ]  # fmt: skip
 
 
 def test_copies_to_a_device_are_drawn_of_stages_that_make_some() -> None:
@@ -337,11 +301,6 @@ def test_copies_to_a_device_are_drawn_of_stages_that_make_some() -> None:
     assert COLOURS[2] in copied.svg.decode()
     assert "computing, moving data and waiting" in other.title
     assert "device" not in other.svg.decode() and {row[1] for row in other.rows} == {"io"}
-
-
-def test_a_box_leaves_out_what_is_far_away() -> None:
-    assert make_box([1, 2, 3, 4, 5, 6, 7, 30]) == (1, 2.75, 4.5, 6.25, 7)
-    assert make_box([2.0]) == (2, 2, 2, 2, 2)
 
 
 def texts_of(picture: ResultsPicture) -> list[str]:
@@ -362,47 +321,22 @@ def test_pictures_speak_in_words_and_each_has_its_finding() -> None:
     spec = spec_of(labels=labels, metrics=metrics, matrix=vary)
     results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history_of())
     pictures = {each.name: texts_of(each) for each in make_pictures(results)}
-    assert list(pictures) == ["time-values", "time-by-ranks", "time-map", "comparisons"], "names of files stay"
+    assert list(pictures) == ["time-values", "time-comparisons"], "names of files stay"
     drawn = [text for texts in pictures.values() for text in texts]
     assert not [text for text in drawn if re.search(r"\[|stages\.|streams\.|run\.", text)]
-    by_ranks = pictures["time-by-ranks"]
-    assert {"96×96", "192×96", "ranks, points", "way bp5", "time of the run in s, less is better"} <= set(by_ranks)
-    assert "time of the run, 2 ranks ÷ 1 rank: 0.31 (way bp5) to 0.60 (way sst)" in by_ranks
-    assert "ideal weak scaling: 1" in by_ranks
-    assert {"1, 96×96", "way"} <= set(pictures["time-map"])
-    (first,) = (text for text in pictures["time-map"] if "faster" in text or "slower than" in text)
-    assert first == "time of the run: bp5 is 2 × slower than sst (1 rank)"
-    assert first in pictures["comparisons"] and first in pictures["time-values"]
-    assert "largest difference of 2 comparisons: 1 worse, 1 the same" in pictures["comparisons"]
+    values = pictures["time-values"]
+    assert {"points 96×96", "points 192×96", "ranks, points", "way bp5", "ideal weak scaling"} <= set(values)
+    first = "time of the run: bp5 is 2 × slower than sst (1 rank, points 96×96)"
+    assert first in " ".join(values)
     (page,) = [make_page(results, make_pictures(results))]
     assert "<h2>time of the run</h2>" in page and "<th" in page and ">way<" in page and ">via<" not in page
 
 
 def test_a_label_changes_no_name_of_a_file_and_of_its_columns() -> None:
     spec = spec_of(labels={"stages.s.ranks": "copies of the program", "streams.d.via": "way"})
-    pictures = {each.name: each for each in make_pictures(make_results(spec, schedule_of(), history_of()))}
-    assert list(pictures) == ["time-values", "time-by-ranks", "time-map", "comparisons"]
-    assert pictures["time-by-ranks"].columns == ["line", "ranks", "trial", "median", "low", "high", "ideal"]
-    assert sorted(pictures["time-map"].columns) == ["median", "ranks", "via"]
-    assert "copies of the program" in texts_of(pictures["time-by-ranks"])
-
-
-def test_a_label_of_a_comparison_that_is_too_long_leaves_out_what_is_always_the_same() -> None:
-    """Before anything of it is cut; what tells it from the others stays."""
-    long = {"streams.d.via": "sst-with-a-preset-of-our-own", "streams.d.strategy": "hostname:binpacking"}
-    results = make_results(spec_of(), schedule_of(), history_of())
-    one, other = (each.model_copy(update={"at": {**each.at, **long}}) for each in results.comparisons)
-    (*_, picture) = make_pictures(results.model_copy(update={"comparisons": [one, other]}))
-    assert {"time: bp5 with sst (1 rank)", "time: bp5 with sst (2 ranks)"} <= set(texts_of(picture))
-    (*_, picture) = make_pictures(results)
-    assert "time: bp5 with sst (1 rank)" in texts_of(picture)
-
-
-def test_labels_use_the_whole_width_of_the_picture() -> None:
-    """As many letters as fit: narrow ones more, wide ones less."""
-    assert line_length(["il" * 30]) > 1.5 * line_length(["load rate of the stream"]) > 2 * line_length(["WM" * 30])
-    label = "load_rate: hostname:binpacking against hyperslab (via sst, transport rdma)"
-    assert len(label) > 70 and short_labels([label, label], line_length([label])) == [label] * 2
+    (values, _) = make_pictures(make_results(spec, schedule_of(), history_of()))
+    assert values.name == "time-values" and values.columns[:2] == ["via", "ranks"]
+    assert "copies of the program" in texts_of(values)
 
 
 WEAK = [{"stages.s.ranks": ranks, "stages.s.with.size": [32 * ranks, 8]} for ranks in (1, 2, 4)]
@@ -441,22 +375,95 @@ def test_the_ideal_of_four_times_the_ranks(figure: str, scaling: Scaling, factor
     assert ideal_factor(figure, "stages.s.ranks", scaling, 4.0) == factor
 
 
-def test_a_value_has_one_colour_in_all_pictures() -> None:
-    points = [dict(zip(("stages.s.ranks", "streams.d.via"), each, strict=True)) for each in product((1, 2), "abc")]
-    colours = ValueColours(points)
-    by_ranks = ValueColours(points, ["streams.d.via", *["stages.s.ranks"] * 2])
-    assert [by_ranks.colour(each) for each in points[::3]] == list(COLOURS[:2]), "most comparisons vary the ranks"
-    ranks, via = find_dimensions(points)
-    assert [colours.colour(each) for each in points[:3]] == list(COLOURS[:3])
-    assert [colours.line_style(each, ranks).colour for each in points] == [colours.colour(each) for each in points]
-    assert [colours.line_label(each, via) for each in points[::3]] == ["1 rank", "2 ranks"]
+def test_what_is_compared_most_has_the_colours_and_numbers_the_axis() -> None:
+    keys = ("stages.s.ranks", "streams.d.via", "params.mode", "params.size")
+    points = [dict(zip(keys, each, strict=True)) for each in product((1, 2), "abc", "xy", (1, 2, 3))]
+    layout = make_layout(points, ["params.mode"])
+    assert layout.number == "stages.s.ranks", "ranks before all other numbers"
+    assert layout.colours is not None and layout.colours.keys == ("params.mode",)
+    assert [each.keys for each in layout.panels] == [("streams.d.via",), ("params.size",)]
+    assert layout.words(points[0], layout.panels) == "via a, size 1"
+    many = [{"a": f"v{number}", "b": f"w{other}"} for number in range(9) for other in range(12)]
+    assert make_layout(many, []).colours is None, "more values than colours"
+    assert make_layout([{"a": 1}], []).across is None
 
 
-def test_a_marker_means_one_thing() -> None:
-    """The marker says the same as the colour; dashes and fill say the rest, also of a single point."""
-    keys = ("stages.s.ranks", "streams.d.via", "stages.s.env.STEPS")
-    points = [dict(zip(keys, each, strict=True)) for each in product((1, 2), "ab", (4, 8))]
-    ranks, *_ = find_dimensions(points)
-    styles = [ValueColours(points).line_style(each, ranks) for each in points[:4]]
-    assert [(each.colour, each.marker) for each in styles] == [(COLOURS[0], "o")] * 2 + [(COLOURS[1], "s")] * 2
-    assert [(each.dashes, each.fill) for each in styles] == [("-", "full"), ("--", "none")] * 2
+def assert_readable(picture: ResultsPicture) -> None:
+    """No text is below 7 points or cut, samples of the legend differ in colour and mark, each panel has its axis and
+    data, and no tick has a prefix."""
+    canvas = picture.canvas
+    assert picture.svg and picture.rows and canvas.get_figheight() <= 7, picture.name
+    texts = [each for each in canvas.findobj(Text) if each.get_text().strip() and each.get_visible()]
+    assert min(float(each.get_fontsize()) for each in texts) >= 7
+    frame = canvas.bbox
+    # An axis keeps ticks outside of its limits, and those whose labels other panels have: they are not drawn.
+    ticks = {id(each) for axes in canvas.axes for each in ticks_of(axes)}
+    drawn = [each for each in texts if id(each) not in ticks]
+    for each in [*drawn, *(tick for axes in canvas.axes for tick in shown_ticks(axes))]:
+        box = each.get_window_extent()
+        assert box.x0 >= frame.x0 - 1 and box.x1 <= frame.x1 + 1, f"{picture.name}: {each.get_text()}"
+        assert box.y0 >= frame.y0 - 1 and box.y1 <= frame.y1 + 1, f"{picture.name}: {each.get_text()}"
+    for axes in canvas.axes:
+        assert axes.has_data() and axes.xaxis.get_visible() and axes.yaxis.get_visible()
+        labels = [each.get_text() for each in shown_ticks(axes)]
+        assert not [label for label in labels if re.fullmatch(r"[−-]?[\d.]+ ?[kMGTPmµun]", label)], labels
+    samples = [sample_of(handle) for legend in canvas.legends for handle in legend.legend_handles]
+    assert len({colour for colour, _ in samples}) == len({mark for _, mark in samples}) == len(samples), picture.name
+
+
+def ticks_of(axes: Axes) -> list[Text]:
+    return [each for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_major_ticks()
+            for each in (tick.label1, tick.label2)]  # fmt: skip
+
+
+def shown_ticks(axes: Axes) -> list[Text]:
+    """Within the limits."""
+    found = []
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        low, high = sorted(limits)
+        ticks = [each for each in axis.get_major_ticks() if low <= each.get_loc() <= high and each.label1.get_visible()]
+        found += [each.label1 for each in ticks if each.label1.get_text()]
+    return found
+
+
+def sample_of(handle: Any) -> tuple[str, str]:
+    """(colour, mark) of a sample of a legend."""
+    if isinstance(handle, Line2D):
+        return to_hex(handle.get_color()), f"{handle.get_marker()} {handle.get_linestyle()}"
+    assert isinstance(handle, Rectangle)
+    return to_hex(handle.get_facecolor()), f"hatch {handle.get_hatch()}"
+
+
+def test_pictures_of_three_dimensions_can_be_read() -> None:
+    pictures = make_pictures(three_dimensions())
+    assert [each.name for each in pictures] == [
+        "time-values", "time-comparisons", "time-comparisons-2", "rate-values", "rate-comparisons",
+        "rate-comparisons-2", "operations-s", "operations-s-2",
+    ]  # fmt: skip
+    for picture in pictures:
+        assert_readable(picture)
+    assert len(pictures[0].canvas.axes) == 2 and len(pictures[0].rows) == 3 * 2 * 4 * 8
+    assert sum(len(each.rows) for each in pictures[1:3]) == 2 * 2 * 4 + 3 * 4
+
+
+@pytest.mark.parametrize("study", ["coupled-pipeline", "async-io"])
+def test_pictures_of_studies_can_be_read(study: str) -> None:
+    results = (ROOT / f"examples/campaigns/{study}/results.json").read_bytes()
+    for picture in make_pictures(CampaignResults.model_validate_json(results)):
+        assert_readable(picture)
+
+
+def test_rows_that_do_not_fit_go_into_further_pictures() -> None:
+    assert cut_rows(range(5), 2) == [range(2), range(2, 4), range(4, 5)] and cut_rows([], 2) == []
+    matrix = {"params.a": [f"a{number}" for number in range(40)]}
+    trials = [ScheduledTrial(key=name, parameters={"params.a": name}) for name in matrix["params.a"]]
+    history = History()
+    for number, trial in enumerate(trials):
+        history.end(Repetition(trial.key, 1), end(5.0 + number))
+    spec = spec_of(repetitions=1, comparisons=[], matrix=matrix)
+    pictures = make_pictures(make_results(spec, schedule_of().model_copy(update={"trials": trials}), history))
+    assert [each.name for each in pictures] == ["time-values", "time-values-2", "time-values-3"]
+    assert pictures[2].title.endswith("(3 of 3)") and sum(len(each.rows) for each in pictures) == 40
+    assert len({each.canvas.axes[0].get_xlim() for each in pictures}) == 1, "one scale"
+    for picture in pictures:
+        assert_readable(picture)

@@ -348,7 +348,7 @@ def test_only_the_tests_that_were_made_are_counted() -> None:
     assert len(results.comparisons) == 4
     page = make_page(results, make_pictures(results))
     assert "Median of the ratios within blocks; p of the sign test over the blocks, corrected for 2 comparisons" in page
-    order = ["pictures/comparisons.svg", "<h2>time<", "pictures/time-values.svg", "<h2>rate<"]
+    order = ["<h2>time<", "pictures/time-values.svg", "pictures/time-comparisons.svg", "<h2>rate<"]
     places = [page.index(each) for each in order]
     assert places == sorted(places), "the pictures of a metric are under its heading"
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER, Schedule
 from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.ledger import read_history
 from workflow.campaign.results.campaign_tables import (
     LATEX_FILE,
@@ -23,9 +24,9 @@ from workflow.campaign.results.campaign_tables import (
     write_table,
 )
 from workflow.campaign.results.make_results import make_results
-from workflow.campaign.results.picture_canvas import ResultsPicture, RowLabels, axis_unit
+from workflow.campaign.results.picture_canvas import ResultsPicture, axis_unit
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, with_labels
-from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
+from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.samples import measured
 from workflow.errors import RunError, named_if_missing
@@ -84,8 +85,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         comparisons=comparison_table(results),
         method=method_text(results.comparisons),
         trials=status_table(status),
-        ratios=[each for each in drawn if each[0].name == COMPARISONS],
-        operations=[each for each in drawn if not each[0].metric and each[0].name != COMPARISONS],
+        operations=[each for each in drawn if not each[0].metric],
     )
 
 
@@ -103,7 +103,8 @@ def trial_drawing(directory: Path, results: CampaignResults) -> TrialDrawing | N
     drawing = pipeline_drawing(plan) if plan is not None else None
     if trial is None or drawing is None:
         return None
-    label = RowLabels([each.parameters for each in results.trials]).whole(trial.parameters)
+    names = short_names(varied(each.parameters for each in results.trials))
+    label = trial_text(trial.parameters, names) if trial.parameters else ""
     others = "; the others differ in these values" if len(results.trials) > 1 else ""
     return TrialDrawing(drawing, f"The trial {label}{others}." if label else "")
 

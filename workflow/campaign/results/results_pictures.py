@@ -1,45 +1,52 @@
-"""The pictures of a campaign: every value, heat maps, what stages did with their time, ratios; each with its data."""
+"""The pictures of a campaign with their data: every value of a metric, comparisons, what stages did with their time.
+
+A picture is at most about as high as it is wide, so that it stands on one page with its axes and its legend; what does
+not fit goes into further pictures of the same scale.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
-from workflow.campaign.file.trials import Parameters, in_words, short_names
+from workflow.campaign.file.campaign_spec import Scaling
+from workflow.campaign.file.trials import Parameters, short_names, trial_text, value_text
 from workflow.campaign.results.campaign_tables import compared_text, metric_text, ratio_text, varied, verdict_word
+from workflow.campaign.results.dimensions import (
+    Dimension,
+    find_dimensions,
+    find_scaling,
+    ideal_factor,
+    is_ranks,
+    meaningful,
+    names_in_files,
+    number_key,
+    words_of,
+)
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
     LOGARITHM,
-    LONGEST,
-    MOST_ROWS,
+    MARKERS,
     PALE,
-    ROOM,
-    ROW,
-    WIDTH,
+    SMALL,
+    USUAL,
+    DataRow,
     ResultsPicture,
-    RowLabels,
-    RowSpace,
-    begin_at_zero,
-    has_intervals,
-    is_wide,
+    fitting,
     label_axis,
-    label_values,
-    line_length,
+    name_axis,
     new_canvas,
-    new_row_canvas,
+    new_panels,
     set_finding,
     set_legend,
-    set_logarithmic,
-    set_ratio_axis,
-    short_labels,
-    shown_rows,
-    to_pdf,
-    to_svg,
+    set_scale,
+    set_ticks,
+    wrapped,
 )
 from workflow.campaign.results.results_model import (
     CampaignResults,
@@ -52,82 +59,80 @@ from workflow.campaign.results.results_model import (
     labelled_keys,
     with_labels,
 )
-from workflow.campaign.results.scaling_picture import (
-    Dimension,
-    ValueColours,
-    find_dimensions,
-    meaningful,
-    names_in_files,
-    number_key,
-    scaling_picture,
-)
 from workflow.campaign.verdicts import Decision
 from workflow.formatting import in_one_line, plural
 from workflow.report.html.svg_charts import LABELS
-from workflow.report_figures import Better
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes, Canvas
 
+    Drawn = tuple[Canvas, Sequence[TrialResult]]
+    """A picture, and what is drawn in it."""
 
-COMPARISONS = "comparisons"
-POINTS, LETTER = 0.7 * 72 * WIDTH, 0.62
-"""Width of the cells of a map together, and of a letter in its size."""
-SMALLEST = 5.0
-"""Points of the numbers in the cells of a map; in smaller cells there are none."""
-MARK = 4
-"""Letters that each label of a map's columns has room for; where there are too many, some have none."""
-# The hues of the report of a run.
-OPERATIONS: dict[Operation, str] = {
-    "compute": COLOURS[0], "device": COLOURS[2], "io": COLOURS[1], "wait": COLOURS[3],
+T = TypeVar("T")
+MOST_PICTURES = 4
+"""Of one metric or stage: the table has all."""
+TALLEST = 4.8
+"""Inches of the rows of one picture."""
+MOST_PANELS = 6
+DOT: Any = {"markersize": 3.2, "alpha": 0.45, "markeredgewidth": 0.8}
+MEDIAN: Any = {"markersize": 7, "markeredgecolor": "white", "markeredgewidth": 0.7}
+GAP, LINE = 0.13, 0.15
+"""Inches between rows, and of each mark of another colour in a row or line of its label."""
+LABEL = 32
+"""Letters in a line of the label of a row."""
+PANEL = {1: 2.9, 2: 2.2}
+"""Number of columns → inches of a panel of lines."""
+POWERS_OF_2 = 4.0
+"""From this ratio of the largest to the smallest number their axis is logarithmic."""
+BESIDE = 0.012
+"""Share of the axis between marks of different colours at the same number."""
+# The hues of the report of a run; a hatch for who does not see them.
+OPERATIONS: dict[Operation, tuple[str, str]] = {
+    "compute": (COLOURS[0], ""), "device": (COLOURS[2], "xxx"), "io": (COLOURS[1], "///"), "wait": (COLOURS[3], "..."),
 }  # fmt: skip
 NAMES: dict[Operation, str] = {name: LABELS[name] for name in get_args(Operation)}
-BOX = 0.12
-"""Height of a box in inches, as that of a trial."""
-TRIAL = 0.55
-# Tukey 1977: whiskers reach the farthest value within 1.5 times the height of the box.
-WHISKER = 1.5
-FEWEST_IN_BOX = 5
-"""Values; quartiles of fewer say no more than the values themselves."""
-VERDICTS: dict[Decision, str] = {
-    "faster": COLOURS[2], "slower": COLOURS[5], "same": COLOURS[0], "undecided": COLOURS[6],
+VERDICTS: dict[Decision, tuple[str, str]] = {
+    "faster": (COLOURS[2], ">"), "slower": (COLOURS[5], "<"), "same": (COLOURS[0], "s"), "undecided": (COLOURS[6], "o"),
 }  # fmt: skip
 MEANINGS: dict[Decision, str] = {"faster": "better", "slower": "worse", "same": "the same", "undecided": "undecided"}
-BAND = 12
-"""Points: the interval is seen behind the dots."""
-DOT: Any = {"markersize": 3, "alpha": 0.7}
 # Of ratios that are all near 1 this much is shown, so that noise does not look like an effect.
 NARROWEST = 1.1
+RATIOS = (1, 1.05, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 20, 50, 100, 1e3, 1e4, 1e6)
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
-    """All that the results allow: values of each metric, medians by a number, heat maps, operations, ratios."""
+    """All that the results allow, in the order of the page."""
     written = {label: key for key, label in labelled_keys(results).items()}
     results = with_labels(_without_meaningless(results))
-    pictures = []
+    pictures: list[ResultsPicture] = []
     for metric in results.metrics:
         rows = [each for each in results.results if each.metric == metric.name and each.values]
-        if not rows:
-            continue
-        points = [each.parameters for each in rows]
-        compared = [each.vary for each in results.comparisons]
-        colours = ValueColours([each.parameters for each in results.results], compared)
-        of_metric = [each for each in results.comparisons if each.metric == metric.name]
-        pictures.append(_values(metric, rows, colours, of_metric))
-        drawn = (
-            scaling_picture(metric, rows, each, colours, results.scaling, written) for each in find_dimensions(points)
-        )
-        pictures += [each for each in drawn if each is not None]
-        pictures += _heat_map(metric, rows, of_metric, written)
+        compared = [each for each in results.comparisons if each.metric == metric.name]
+        if rows:
+            keys = Counter(each.vary for each in results.comparisons)
+            layout = make_layout([each.parameters for each in rows], [key for key, _ in keys.most_common()])
+            drawing = MetricDrawing(metric, rows, layout, results.scaling)
+            pictures += _parts(drawing.pictures(finding(metric, rows, compared), written))
+        ratios = [each for each in compared if each.ratio is not None]
+        pictures += _parts(comparison_pictures(metric, ratios))
     for stage in dict.fromkeys(each.stage for each in results.operations):
-        pictures.append(operation_picture(stage, [each for each in results.operations if each.stage == stage]))
-    ratios = list(_ratio_rows(results))
-    title = (
-        f"comparisons, better to the right: {ratio_text(results.comparisons)} (its inverse where less is better) with "
-        "its 95 % interval; the band counts as the same"
-    )
-    found = overall_finding(results)
-    return [*pictures, *([ratio_picture(COMPARISONS, title, found, ratios)] if ratios else [])]
+        times = [each for each in results.operations if each.stage == stage]
+        pictures += _parts(operation_pictures(stage, times))
+    return pictures
+
+
+def _parts(pictures: Sequence[ResultsPicture]) -> list[ResultsPicture]:
+    """The pictures of one subject, numbered where there are several."""
+    shown = list(pictures[:MOST_PICTURES])
+    if len(pictures) > 1:
+        missing = "; table.csv has the rest" if len(pictures) > len(shown) else ""
+        shown = [
+            replace(each, name=each.name + (f"-{number}" if number > 1 else ""),
+                    title=f"{each.title} ({number} of {len(pictures)}{missing})")
+            for number, each in enumerate(shown, 1)
+        ]  # fmt: skip
+    return shown
 
 
 def _without_meaningless(results: CampaignResults) -> CampaignResults:
@@ -143,289 +148,401 @@ def _without_meaningless(results: CampaignResults) -> CampaignResults:
     )
 
 
-def _values(
-    metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColours, compared: Sequence[ComparisonResult]
-) -> ResultsPicture:
-    """Every value of every trial, its median and the interval; outliers are hollow. The finding is the title."""
-    shown = compared_adjacent(rows, {each.vary for each in compared})[:MOST_ROWS]
-    naming = RowLabels([each.parameters for each in rows])
-    labels = [naming.text(each.parameters) for each in shown]
-    canvas, axes = new_row_canvas(RowSpace(labels, ROW), 1.3)
-    axes.set_ylabel(naming.title)
-    for height, each in enumerate(shown):
-        colour = colours.colour(each.parameters)
-        if each.low is not None and each.high is not None:
-            axes.plot(
-                [each.low, each.high], [height, height], color=colour, linewidth=BAND, alpha=0.3, solid_capstyle="butt"
-            )
-        for value, is_outlier in zip(each.values, each.outliers, strict=True):
-            axes.plot(value, height, "o", color=colour, **DOT, fillstyle="none" if is_outlier else "full")
-        axes.plot(each.median or 0.0, height, "|", markersize=15, markeredgewidth=2, color=BLACK)
-    values = [value for each in shown for value in each.values]
-    if is_wide(values):
-        set_logarithmic(axes, "x", values)
-    else:
-        begin_at_zero(axes, "x")
-    label_values(axes.xaxis, metric, max(values))
-    _explain_values(canvas, axes, shown)
-    set_finding(axes, finding(metric, rows, compared))
-    told = ", the median and its 95 % interval" if has_intervals(shown) else " and the median"
-    title = f"{metric.title} ({metric.of}): every repetition{told}"
-    data = [
-        [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
-        for each in shown
-        for number, (value, is_outlier) in enumerate(zip(each.values, each.outliers, strict=True), 1)
-    ]
-    columns = ["trial", "number", "value", "outlier", "median", "low", "high"]
-    return ResultsPicture(
-        f"{metric.name}-values", title + shown_rows(len(rows), "trials"), to_svg(canvas), to_pdf(canvas), columns, data,
-        metric.name,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class PanelLayout:
+    """What the dimensions in which trials differ are in a picture."""
+
+    points: Sequence[Parameters]
+    dimensions: Sequence[Dimension]
+    across: Dimension | None
+    """Along the horizontal axis where it has numbers, else one below the other."""
+    colours: Dimension | None
+    panels: tuple[Dimension, ...]
+    """Each combination of their values has a panel."""
+
+    @property
+    def number(self) -> str | None:
+        """The key on the horizontal axis; None where there are rows instead."""
+        return number_key(self.across, self.points) if self.across is not None else None
+
+    def words(self, parameters: Parameters, dimensions: Sequence[Dimension | None]) -> str:
+        """What a trial has in these dimensions."""
+        return words_of(parameters, [each for each in self.dimensions if each in dimensions], self.points)
 
 
-def compared_adjacent(rows: Sequence[TrialResult], keys: Collection[str]) -> list[TrialResult]:
-    """The rows in the order of the trials, but those that differ only in these keys one below the other.
+def make_layout(points: Sequence[Parameters], compared: Sequence[str]) -> PanelLayout:
+    """Numbers go along the axis, ranks before all others; what is compared most has the colours.
 
-    Keys that change together with one of them, as in `zip`, differ with it.
+    `compared`: the keys of comparisons, that of most first.
     """
-    dimensions = find_dimensions([each.parameters for each in rows])
-    differing = {key for each in dimensions if not set(keys).isdisjoint(each.keys) for key in each.keys}
-    groups: dict[str, list[TrialResult]] = {}
-    for row in rows:
-        rest = {key: value for key, value in row.parameters.items() if key not in differing}
-        groups.setdefault(repr(rest), []).append(row)
-    return [row for group in groups.values() for row in group]
+    dimensions = find_dimensions(points)
+    numbers = [(each, key) for each in dimensions if (key := number_key(each, points)) is not None]
+    numbers.sort(key=lambda pair: (not is_ranks(pair[1]), -len(pair[0].values)))
+    most = sorted(dimensions, key=lambda each: -len(each.values))
+    across = next((each for each, _ in numbers), most[0] if most else None)
+    first = [each for key in compared for each in dimensions if key in each.keys]
+    told = [each for each in [*first, *dimensions] if each != across and len(each.values) <= len(COLOURS)]
+    colours = told[0] if told else None
+    panels = tuple(each for each in dimensions if each not in (across, colours))
+    return PanelLayout(points, dimensions, across, colours, panels)
+
+
+@dataclass(frozen=True)
+class MetricDrawing:
+    """One metric of all trials: every value, the medians and their intervals."""
+
+    metric: MetricFacts
+    rows: Sequence[TrialResult]
+    layout: PanelLayout
+    stated: Scaling | None
+
+    def pictures(self, found: Sequence[str], written: Mapping[str, str]) -> list[ResultsPicture]:
+        """`found`: what stands above them. `written`: as in `names_in_files`."""
+        title = f"{self.metric.title} ({self.metric.of}): every repetition, the median"
+        title += " and its 95 % interval" if any(each.low is not None for each in self.rows) else ""
+        title += "; hollow: outliers" if any(any(each.outliers) for each in self.rows) else ""
+        title += f"; dotted: ideal {self._scaling} scaling from the first point of each line" if self._has_ideal else ""
+        key = self.layout.number
+        names = names_in_files(self.layout.points, written)
+        columns = [*names.values(), "number", "value", "outlier", "median", "low", "high", *(["ideal"] if key else [])]
+        pictures = []
+        for canvas, rows in self._over_numbers(key) if key else self._in_rows():
+            set_legend(canvas, self._explained(canvas.axes[0]))
+            set_finding(canvas, found)
+            data = [row for each in rows for row in self._data(each, names)]
+            name = f"{self.metric.name}-values"
+            pictures.append(ResultsPicture(name, title, canvas, columns, data, self.metric.name))
+        return pictures
+
+    def _in_rows(self) -> Iterator[Drawn]:
+        """Trials that differ in their colours only share a row."""
+        shown = [*self.layout.panels, self.layout.across]
+        rows: dict[str, list[TrialResult]] = {}
+        for each in self.rows:
+            rows.setdefault(self.layout.words(each.parameters, shown), []).append(each)
+        for canvas, axes, part in row_canvases(list(rows.items()), LINE * self._count):
+            set_scale(axes, "x", self._values)
+            for place, trials in enumerate(part):
+                for each in trials:
+                    self._draw_values(axes, each, place + self._beside(each) * LINE / (GAP + LINE * self._count))
+            axes.grid(axis="x", color=PALE)
+            name_axis(axes.xaxis, self.metric, self._values)
+            yield canvas, [each for trials in part for each in trials]
+
+    def _draw_values(self, axes: Axes, each: TrialResult, place: float) -> None:
+        colour, marker = self._style(each)
+        for values, fill in dots_of(each):
+            axes.plot(values, [place] * len(values), "o", color=colour, **DOT, fillstyle=fill)
+        if each.low is not None and each.high is not None:
+            axes.plot([each.low, each.high], [place, place], color=colour, linewidth=2)
+        axes.plot(each.median or 0.0, place, marker, color=colour, **MEDIAN)
+
+    def _over_numbers(self, key: str) -> Iterator[Drawn]:
+        """Lines over a number; a panel for each combination of what has neither the axis nor the colours."""
+        panels: dict[str, list[TrialResult]] = {}
+        for each in self.rows:
+            panels.setdefault(self.layout.words(each.parameters, self.layout.panels), []).append(each)
+        for part in cut_rows(list(panels.items()), MOST_PANELS):
+            columns = min(2, len(part))
+            canvas, all_axes = new_panels(PANEL[columns] * -(-len(part) // columns), len(part), columns)
+            for axes, (label, trials) in zip(all_axes, part, strict=True):
+                axes.set_title("\n".join(wrapped(label, 60 // columns, 2)), fontsize=USUAL, loc="left")
+                axes.grid(color=PALE)
+                self._set_number_axis(axes, key, columns)
+                self._draw_lines(axes, key, trials)
+            name_axis(all_axes[0].yaxis, self.metric, self._values)
+            canvas.supylabel(all_axes[0].get_ylabel(), fontsize=USUAL)
+            all_axes[0].set_ylabel("")
+            yield canvas, [each for _, trials in part for each in trials]
+
+    def _set_number_axis(self, axes: Axes, key: str, columns: int) -> None:
+        others = [name for name in self._across.keys if name != key]
+        marks = {
+            self._number(each, key): words_of(each.parameters, [Dimension(tuple(others), ())], self.layout.points)
+            for each in self.rows
+        }
+        numbers = sorted(marks)
+        low, high = numbers[0], numbers[-1]
+        if is_log := low > 0 and high >= POWERS_OF_2 * low:
+            axes.set_xscale("log", base=2)
+            room = (high / low) ** 0.08
+            axes.set_xlim(low / room, high * room)
+        else:
+            room = 0.08 * (high - low) or 1.0
+            axes.set_xlim(low - room, high + room)
+        words = fitting([marks[number] for number in numbers], 60 // columns // min(5, len(numbers)), 2)
+        labels = [f"{number:g}\n{text}".rstrip() for number, text in zip(numbers, words, strict=True)]
+        set_ticks(axes, numbers, labels, 50 / columns)
+        names = short_names(varied(self.layout.points))
+        axes.set_xlabel(
+            ", ".join(names[each] for each in [key, *others]) + (LOGARITHM if is_log else ""), fontsize=USUAL
+        )
+        # The ideal is a straight line where both axes are logarithmic.
+        set_scale(axes, "y", self._values, log=is_log and self._has_ideal and self._ideal(key, 2.0) != 1.0)
+
+    def _draw_lines(self, axes: Axes, key: str, trials: Sequence[TrialResult]) -> None:
+        lines: dict[str, list[TrialResult]] = {}
+        for each in sorted(trials, key=lambda each: self._number(each, key)):
+            lines.setdefault(self._colour_value(each), []).append(each)
+        for line in lines.values():
+            colour, marker = self._style(line[0])
+            xs = [self._shifted(axes, each, key) for each in line]
+            for x, each in zip(xs, line, strict=True):
+                for values, fill in dots_of(each):
+                    axes.plot([x] * len(values), values, "o", color=colour, **DOT, fillstyle=fill)
+                if each.low is not None and each.high is not None:
+                    axes.plot([x, x], [each.low, each.high], color=colour, linewidth=2)
+            axes.plot(xs, [each.median or 0.0 for each in line], color=colour, marker=marker, linewidth=1.2, **MEDIAN)
+            ideal = [self._ideal_of(each, key) for each in line]
+            if len(line) > 1 and None not in ideal:
+                axes.plot(xs, ideal, ":", color=colour, linewidth=1.3)  # type: ignore[arg-type]
+
+    def _shifted(self, axes: Axes, each: TrialResult, key: str) -> float:
+        """Its number, a little to the side: marks of several colours do not lie on one another."""
+        number, (low, high) = self._number(each, key), axes.get_xlim()
+        shift = BESIDE * self._beside(each)
+        return number * (high / low) ** shift if axes.get_xscale() == "log" else number + shift * (high - low)
+
+    def _explained(self, axes: Axes) -> Axes:
+        """With the samples of the legend."""
+        shown: dict[str, TrialResult] = {}
+        for each in self.rows:
+            shown.setdefault(self.layout.words(each.parameters, [self.layout.colours]), each)
+        for label, each in shown.items() if self._count > 1 else ():
+            colour, marker = self._style(each)
+            axes.plot([], [], marker=marker, color=colour, linestyle="-" if self.layout.number else "", label=label)
+        if self._has_ideal:
+            axes.plot([], [], ":", color=BLACK, label=f"ideal {self._scaling} scaling")
+        return axes
+
+    def _data(self, each: TrialResult, names: Mapping[str, str]) -> Iterator[DataRow]:
+        key = self.layout.number
+        given = [value_text(each.parameters[name]) if name in each.parameters else None for name in names]
+        ideal = [self._ideal_of(each, key)] if key else []
+        for number, (value, is_outlier) in enumerate(zip(each.values, each.outliers, strict=True), 1):
+            yield [*given, number, value, is_outlier, each.median, each.low, each.high, *ideal]
+
+    @property
+    def _across(self) -> Dimension:
+        assert self.layout.across is not None
+        return self.layout.across
+
+    @property
+    def _values(self) -> list[float]:
+        """All that is drawn: pictures of one metric have one scale."""
+        ends = (each for row in self.rows for each in (*row.values, row.median, row.low, row.high))
+        return [each for each in ends if each is not None]
+
+    @property
+    def _count(self) -> int:
+        """Of colours."""
+        return 1 if self.layout.colours is None else len(self.layout.colours.values)
+
+    def _colour_value(self, each: TrialResult) -> str:
+        return "" if self.layout.colours is None else self.layout.colours.value(each.parameters)
+
+    def _place(self, each: TrialResult) -> int:
+        return 0 if self.layout.colours is None else self.layout.colours.values.index(self._colour_value(each))
+
+    def _style(self, each: TrialResult) -> tuple[str, str]:
+        return COLOURS[self._place(each)], MARKERS[self._place(each)]
+
+    def _beside(self, each: TrialResult) -> float:
+        """How far from the middle the marks of its colour are, in marks."""
+        return self._place(each) - (self._count - 1) / 2
+
+    def _number(self, each: TrialResult, key: str) -> float:
+        return self._across.number(each.parameters, key)
+
+    @property
+    def _scaling(self) -> Scaling:
+        return find_scaling(self._across, self.layout.points, self.stated)
+
+    @property
+    def _has_ideal(self) -> bool:
+        return (key := self.layout.number) is not None and self._ideal(key, 2.0) is not None
+
+    def _ideal(self, key: str, factor: float) -> float | None:
+        return ideal_factor(self.metric.of, key, self._scaling, factor) if is_ranks(key) else None
+
+    def _ideal_of(self, each: TrialResult, key: str) -> float | None:
+        """From the first point of its line."""
+        same = [
+            other for other in self.rows
+            if self.layout.words(other.parameters, [self.layout.colours, *self.layout.panels])
+            == self.layout.words(each.parameters, [self.layout.colours, *self.layout.panels])
+        ]  # fmt: skip
+        first = min(same, key=lambda other: self._number(other, key))
+        factor = self._ideal(key, self._number(each, key) / self._number(first, key))
+        return None if factor is None or first.median is None else first.median * factor
+
+
+def dots_of(each: TrialResult) -> list[tuple[list[float], Literal["full", "none"]]]:
+    """The values of a trial and how their dots are filled: those far from the others are hollow."""
+    pairs = list(zip(each.values, each.outliers, strict=True))
+    return [
+        ([value for value, is_outlier in pairs if not is_outlier], "full"),
+        ([value for value, is_outlier in pairs if is_outlier], "none"),
+    ]
+
+
+def cut_rows(rows: Sequence[T], most: int) -> list[Sequence[T]]:
+    """In parts that are about equal, of at most so many."""
+    parts = -(-len(rows) // most)
+    size = -(-len(rows) // max(1, parts)) or 1
+    return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+
+
+def row_canvases(rows: Sequence[tuple[str, T]], height: float) -> Iterator[tuple[Canvas, Axes, Sequence[T]]]:
+    """Pictures with these labelled rows, the first at the top, each with so many inches for what is drawn."""
+    shown = fitting([label for label, _ in rows], LABEL, 3)
+    each = GAP + max([height, *(LINE * (label.count("\n") + 1) for label in shown)])
+    for part in cut_rows(list(zip(shown, rows, strict=True)), max(1, int(TALLEST / each))):
+        canvas, axes = new_canvas(0.55 + each * len(part))
+        axes.set_yticks(range(len(part)), [label for label, _ in part], fontsize=SMALL)
+        axes.set_ylim(len(part) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        yield canvas, axes, [row for _, (_, row) in part]
 
 
 def finding(metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence[ComparisonResult]) -> list[str]:
-    """The largest certain differences to the better and to the worse, with where they are, and how many there are.
+    """The largest certain differences to the better and to the worse, with where they are.
 
     Without comparisons the best median.
     """
     if not compared:
-        naming = RowLabels([each.parameters for each in rows])
         best = sorted((each for each in rows if each.median is not None), key=lambda each: each.median or 0.0)
         if len(best) < 2:
             return []
         first = best[-1 if metric.better == "more" else 0]
-        value = in_one_line(metric_text(first.median, metric.unit))
-        return [f"{metric.title}: best median {value}, {naming.text(first.parameters)}"]
-    words: dict[Decision, str] = {each: verdict_word(each, metric) for each in MEANINGS}
-    total = "of " + count_text([each.decision for each in compared], {**words, "same": MEANINGS["same"]})
+        value, points = in_one_line(metric_text(first.median, metric.unit)), [each.parameters for each in rows]
+        return [f"{metric.title}: best median {value}, {words_of(first.parameters, find_dimensions(points), points)}"]
     decided = certain(compared)
     if not decided:
-        return [f"{metric.title}: no certain difference", total]
+        return [f"{metric.title}: no certain difference"]
     most = {each.decision: each for each in reversed(decided)}
     told = [_difference(each, metric, compared) for each in decided if most[each.decision] is each]
-    also = [f"but also {each}" for each in told[1:]]
-    return [f"{metric.title}: {told[0]}", *also, f"largest {'differences' if also else 'difference'} {total}"]
-
-
-def overall_finding(results: CampaignResults) -> list[str]:
-    """The largest certain difference of all metrics, and how many comparisons have which result."""
-    total = "of " + count_text([each.decision for each in results.comparisons])
-    largest = next(iter(certain(results.comparisons)), None)
-    if largest is None:
-        return ["no certain difference", total]
-    metric = next(each for each in results.metrics if each.name == largest.metric)
-    its = [each for each in results.comparisons if each.metric == metric.name]
-    return [f"{metric.title}: {_difference(largest, metric, its)}", f"largest difference {total}"]
-
-
-def count_text(decisions: Sequence[Decision], words: Mapping[Decision, str] = MEANINGS) -> str:
-    """`6 comparisons: 1 faster, 1 slower, 4 undecided`."""
-    count = Counter(decisions)
-    counts = ", ".join(f"{count[decision]} {word}" for decision, word in words.items() if count[decision])
-    return f"{plural(len(decisions), 'comparison')}: {counts}"
+    return [f"{metric.title}: {told[0]}", *(f"but also {each}" for each in told[1:])]
 
 
 def _difference(each: ComparisonResult, metric: MetricFacts, compared: Sequence[ComparisonResult]) -> str:
     """`pipe is 1.14 × better than off (1 rank)`: in brackets what tells this comparison from the others."""
-    points = [other.at for other in compared]
-    names = short_names(varied([*points, {each.vary: each.value}]))
-    keys = [number_key(dimension, points) or dimension.keys[0] for dimension in find_dimensions(points)]
-    at = ", ".join(in_words(names[key], each.at[key]) for key in keys if key in each.at)
     factor = math.exp(abs(math.log(each.ratio or 1.0)))
-    between = f"is {factor:.3g} × {verdict_word(each.decision, metric)} than"
-    return compared_text(each, between) + (f" ({at})" if at else "")
+    return comparison_label(each, compared, f"is {factor:.3g} × {verdict_word(each.decision, metric)} than")
 
 
-def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) -> None:
-    """What the marks of a row are."""
-    axes.plot([], [], "o", color=BLACK, **DOT, label="repetition")
-    if any(any(each.outliers) for each in shown):
-        axes.plot([], [], "o", color=BLACK, **DOT, fillstyle="none", label="outlier")
-    axes.plot([], [], "|", markersize=11, markeredgewidth=2, color=BLACK, label="median")
-    if has_intervals(shown):
-        axes.plot([], [], color=BLACK, linewidth=BAND, alpha=0.3, solid_capstyle="butt", label="95 % interval")
-    set_legend(canvas, axes)
+def comparison_label(each: ComparisonResult, compared: Sequence[ComparisonResult], word: str) -> str:
+    """`pipe with off (1 rank)`: in brackets what tells this comparison from the others."""
+    points = [other.at for other in compared]
+    at = words_of(each.at, find_dimensions(points), [*points, {each.vary: each.value}])
+    return compared_text(each, word) + (f" ({at})" if at else "")
 
 
-def _heat_map(
-    metric: MetricFacts,
-    rows: Sequence[TrialResult],
-    compared: Sequence[ComparisonResult],
-    written: Mapping[str, str],
-) -> Iterator[ResultsPicture]:
-    """Medians over two dimensions, where trials differ in exactly two: that of more values goes down.
+def count_text(decisions: Sequence[Decision], metric: MetricFacts) -> str:
+    """`6 comparisons: 1 faster, 1 slower, 4 undecided`."""
+    count = Counter(decisions)
+    words = ((each, MEANINGS[each] if each == "same" else verdict_word(each, metric)) for each in MEANINGS)
+    counts = ", ".join(f"{count[decision]} {word}" for decision, word in words if count[decision])
+    return f"{plural(len(decisions), 'comparison')}: {counts}"
 
-    `written`: key with its label → the key of the file, by which the data are named.
-    """
-    points = [each.parameters for each in rows]
-    dimensions = sorted(find_dimensions(points), key=lambda each: -len(each.values))
-    if len(dimensions) != 2:
-        return
-    down, across = dimensions
-    medians = {(down.value(each.parameters), across.value(each.parameters)): each.median for each in rows}
-    nothing = float("nan")
-    grid = [[nothing if (value := medians.get((y, x))) is None else value for x in across.values] for y in down.values]
-    names = short_names(varied(points))
-    height = 1.4 + 0.5 * len(down.values)
-    canvas, axes = new_canvas(height)
-    texts = [metric_text(median, metric.unit) for median in medians.values()]
-    size = min(10.0, POINTS / len(across.values) / max(map(len, texts)) / LETTER)
-    image = axes.imshow(grid, cmap="cividis", aspect="auto")
-    known = [value for value in medians.values() if value is not None]
-    if size < SMALLEST:
-        scale = canvas.colorbar(image, ax=axes, location="top", pad=0.1 / height, fraction=0.2 / height, aspect=20)
-        label_axis(scale.ax.xaxis, metric.title, metric.unit, max(known))
-    else:
-        _write_medians(axes, grid, metric, size)
-    axes.set_xticks(*_column_marks(_in_words(across, points)))
-    axes.set_yticks(range(len(down.values)), short_labels(_in_words(down, points), LONGEST))
-    titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
-    axes.set_xlabel(titles[1])
-    axes.set_ylabel(titles[0])
-    set_finding(axes, finding(metric, rows, compared))
-    bright = f"medians; {metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
-    axes.set_title(bright, loc="right", fontsize="small")
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    title = f"{metric.title} ({metric.of}): medians by {titles[0]} and {titles[1]}"
-    data = [[*point, value] for point, value in medians.items()]
-    in_file = names_in_files(points, written)
-    columns = [", ".join(in_file[key] for key in each.keys) for each in dimensions]
-    yield ResultsPicture(
-        f"{metric.name}-map", title, to_svg(canvas), to_pdf(canvas), [*columns, "median"], data, metric.name
+
+class Gain(NamedTuple):
+    """By what factor one is better than the other, and the bounds of the interval."""
+
+    gain: float
+    gain_low: float | None
+    gain_high: float | None
+
+
+def gain_of(each: ComparisonResult, metric: MetricFacts) -> Gain:
+    """The ratio, and of a metric of which less is better its inverse: above 1 is better, whatever is measured."""
+    ratio = each.ratio or 1.0
+    if metric.better == "more":
+        return Gain(ratio, each.low, each.high)
+    low, high = (None if end is None else 1 / end for end in (each.high, each.low))
+    return Gain(1 / ratio, low, high)
+
+
+def comparison_pictures(metric: MetricFacts, compared: Sequence[ComparisonResult]) -> list[ResultsPicture]:
+    """The gain of each comparison with its interval, better to the right; the band is what counts as the same."""
+    title = (
+        f"{metric.title}: comparisons, better to the right: {ratio_text(compared)} (its inverse where less is better) "
+        "with its 95 % interval; the band counts as the same"
     )
+    told = [(comparison_label(each, compared, "with"), each, gain_of(each, metric)) for each in compared]
+    ends = [NARROWEST, *(max(end, 1 / end) for *_, gain in told for end in gain if end is not None)]
+    columns = ["comparison", "ratio", "low", "high", "corrected_p", "verdict", "threshold", *Gain._fields]
+    pictures = []
+    for canvas, axes, part in row_canvases([(each[0], each) for each in told], LINE):
+        axes.axvspan(1 / (1 + metric.threshold), 1 + metric.threshold, color=PALE, linewidth=0)
+        axes.axvline(1, color=BLACK, linewidth=0.8)
+        for place, (_, each, gain) in enumerate(part):
+            colour, marker = VERDICTS[each.decision]
+            if gain.gain_low is not None and gain.gain_high is not None:
+                axes.plot([gain.gain_low, gain.gain_high], [place, place], color=colour, linewidth=2.5)
+            axes.plot(gain.gain, place, marker, color=colour)
+        set_ratio_axis(axes, max(ends))
+        for decision, (colour, marker) in VERDICTS.items():
+            if any(each.decision == decision for _, each, _ in part):
+                axes.plot([], [], marker, color=colour, label=MEANINGS[decision])
+        set_legend(canvas, axes)
+        set_finding(canvas, [f"{metric.title}: {count_text([each.decision for each in compared], metric)}"])
+        data = [
+            [label, e.ratio, e.low, e.high, e.corrected_p, e.decision, metric.threshold, *gain]
+            for label, e, gain in part
+        ]
+        pictures.append(ResultsPicture(f"{metric.name}-comparisons", title, canvas, columns, data, metric.name))
+    return pictures
 
 
-def _in_words(dimension: Dimension, points: Sequence[Parameters]) -> list[str]:
-    """The values of a dimension as labels, in their order."""
-    words = {dimension.value(each): dimension.words(each) for each in points}
-    return [words[value] for value in dimension.values]
+def set_ratio_axis(axes: Axes, largest: float) -> None:
+    """A logarithmic axis on which twice and half are equally far from 1, with round marks on both sides."""
+    axes.set_xscale("log")
+    end = largest**1.05
+    axes.set_xlim(1 / end, end)
+    marks = [1.0]
+    for ratio in RATIOS:
+        if ratio <= end and math.log(ratio / marks[-1]) > 0.2 * math.log(end):
+            marks.append(ratio)
+    places = [*(1 / mark for mark in reversed(marks[1:])), *marks]
+    set_ticks(axes, places, [f"{place:.2g}" if place < 1 else f"{place:g}" for place in places], 44)
+    axes.set_xlabel(f"← worse · by this factor{LOGARITHM} · better →", fontsize=USUAL)
 
 
-def _write_medians(axes: Axes, grid: Sequence[Sequence[float]], metric: MetricFacts, size: float) -> None:
-    """The number of each cell, in letters of this size in points."""
-    known = [value for line in grid for value in line if value == value]
-    middle = (min(known) + max(known)) / 2
-    for y, line in enumerate(grid):
-        for x, value in enumerate(line):
-            text = metric_text(None if value != value else value, metric.unit)
-            colour = "white" if value < middle else "black"
-            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size)
-
-
-def _column_marks(values: Sequence[str]) -> tuple[range, list[str]]:
-    """Which columns of a map are labelled, every k-th, and how."""
-    room = int(POINTS / 10 / LETTER)
-    each = min(MARK, max(map(len, values))) + 1  # with the gap to the next one
-    marked = range(0, len(values), -(-len(values) * each // (room + 1)))
-    return marked, short_labels([values[place] for place in marked], room // len(marked))
-
-
-def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
-    metrics = {metric.name: metric for metric in results.metrics}
-    names = short_names(varied(keys for each in results.comparisons for keys in ({each.vary: each.value}, each.at)))
-    compared = [each for each in results.comparisons if each.ratio is not None]
-    labels = [_comparison_label(each, metrics[each.metric], names, each.at) for each in compared]
-    if max(map(len, labels), default=0) > line_length(labels):
-        labels = [_comparison_label(each, metrics[each.metric], names, _own(each, compared)) for each in compared]
-    for each, label in zip(compared, labels, strict=True):
-        if each.ratio is not None:
-            yield RatioRow(
-                label=label,
-                ratio=each.ratio,
-                low=each.low,
-                high=each.high,
-                corrected_p=each.corrected_p,
-                decision=each.decision,
-                threshold=metrics[each.metric].threshold,
-                better=metrics[each.metric].better,
-            )
-
-
-def _own(each: ComparisonResult, compared: Sequence[ComparisonResult]) -> Parameters:
-    """Where a comparison is, without what is the same of all others of its metric and key."""
-    others = [other.at for other in compared if (other.metric, other.vary) == (each.metric, each.vary)]
-    return {
-        key: value
-        for key, value in each.at.items()
-        if len(others) == 1 or any(key not in at or at[key] != value for at in others)
-    }
-
-
-def _comparison_label(each: ComparisonResult, metric: MetricFacts, names: Mapping[str, str], where: Parameters) -> str:
-    at = f" ({', '.join(in_words(names[key], value) for key, value in where.items())})" if where else ""
-    return f"{metric.title}: {compared_text(each, 'with')}{at}"
-
-
-class Box(NamedTuple):
-    """Quartiles, and how far the values reach that are not drawn one by one."""
-
-    low: float
-    first: float
-    middle: float
-    third: float
-    high: float
-
-
-def make_box(values: Sequence[float]) -> Box:
-    """The box of at least one value; quartiles are interpolated between values."""
-    first, middle, third = quantiles(values, method="inclusive") if len(values) > 1 else [values[0]] * 3
-    reach = WHISKER * (third - first)
-    inside = [value for value in values if first - reach <= value <= third + reach]
-    return Box(min(inside), first, middle, third, max(inside))
-
-
-def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPicture:
-    """A row of boxes per trial: what a stage did, in seconds of its wall time."""
-    naming = RowLabels([each.parameters for each in times])
+def operation_pictures(stage: str, times: Sequence[OperationTimes]) -> list[ResultsPicture]:
+    """A bar for each trial: what a stage did, in seconds of its wall time, medians end to end."""
+    points = [each.parameters for each in times]
+    dimensions, names = find_dimensions(points), short_names(varied(points))
     trials: dict[str, list[OperationTimes]] = {}
     for each in times:
         trials.setdefault(each.trial, []).append(each)
-    shown = list(trials.values())[:MOST_ROWS]
-    labels = [naming.text(group[0].parameters) for group in shown]
-    rows = RowSpace(labels, TRIAL)
-    box_height = BOX / rows.height
-    canvas, axes = new_row_canvas(rows, 1.2)
-    axes.set_ylabel(naming.title)
-    data: list[list[str | int | float | bool | None]] = []
-    for row, group in enumerate(shown):
-        if row and not rows.is_above:
-            axes.axhline(row - rows.top, color=PALE, linewidth=0.8)
-        for position, each in enumerate(group):
-            box = make_box(each.values)
-            _draw(axes, row + box_height * 1.2 * (position - (len(group) - 1) / 2), box_height, box, each)
-            label = naming.whole(each.parameters)
-            data += [[label, each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
-    begin_at_zero(axes, "x")
-    label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))
-    for operation, colour in OPERATIONS.items():
-        if any(each.operation == operation for each in times):
-            axes.plot([], [], "s", color=colour, label=NAMES[operation])
-    set_legend(canvas, axes)
-    set_finding(axes, [where_time_goes(stage, list(trials.values()))])
-    title = (
-        f"{stage}: time for {_listed(times)}; median, quartiles, and values within 1.5 times their distance"
-        if any(len(each.values) >= FEWEST_IN_BOX for each in times)
-        else f"{stage}: time for {_listed(times)}; every repetition, and the median"
-    )
-    columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
-    return ResultsPicture(
-        f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), to_pdf(canvas), columns, data
-    )
+    longest = max(sum(median(each.values) for each in group) for group in trials.values())
+    drawn = {each.operation for each in times}
+    *first, last = (NAMES[operation] for operation in OPERATIONS if operation != "device" or operation in drawn)
+    title = f"{stage}: time for {', '.join(first)} and {last}; medians over the repetitions"
+    pictures = []
+    rows = [(words_of(group[0].parameters, dimensions, points), group) for group in trials.values()]
+    for canvas, axes, part in row_canvases(rows, LINE):
+        data: list[DataRow] = []
+        for row, group in enumerate(part):
+            begin = 0.0
+            for each in group:
+                colour, hatch = OPERATIONS[each.operation]
+                middle = median(each.values)
+                axes.barh(row, middle, 0.6, begin, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+                begin += middle
+                label = trial_text(each.parameters, names)
+                data += [[label, each.operation, number, value, middle] for number, value in enumerate(each.values, 1)]
+        set_scale(axes, "x", [0.0, longest])
+        label_axis(axes.xaxis, f"time of {stage}", "s", longest)
+        for operation, (colour, hatch) in OPERATIONS.items():
+            if operation in drawn:
+                axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="white", linewidth=0, label=NAMES[operation])
+        set_legend(canvas, axes)
+        set_finding(canvas, [where_time_goes(stage, list(trials.values()))])
+        columns = ["trial", "operation", "number", "value", "median"]
+        pictures.append(ResultsPicture(f"operations-{stage}", title, canvas, columns, data))
+    return pictures
 
 
 def where_time_goes(stage: str, trials: Sequence[Sequence[OperationTimes]]) -> str:
@@ -433,101 +550,3 @@ def where_time_goes(stage: str, trials: Sequence[Sequence[OperationTimes]]) -> s
     longest = Counter(max(trial, key=lambda each: median(each.values)).operation for trial in trials)
     told = ", ".join(f"{NAMES[operation]} in {count}" for operation, count in longest.most_common())
     return f"{stage}, what takes longest: {told} of {plural(len(trials), 'trial')}"
-
-
-def _listed(times: Sequence[OperationTimes]) -> str:
-    """All operations; copies to a device where there are some."""
-    drawn = {each.operation for each in times}
-    *first, last = (name for operation, name in NAMES.items() if operation != "device" or operation in drawn)
-    return f"{', '.join(first)} and {last}"
-
-
-def _draw(axes: Axes, place: float, height: float, box: Box, times: OperationTimes) -> None:
-    """A box of this height around its place on the axis."""
-    colour = OPERATIONS[times.operation]
-    has_box = len(times.values) >= FEWEST_IN_BOX
-    if has_box:
-        axes.plot([box.low, box.high], [place, place], color=colour, linewidth=1.2)
-        axes.barh(place, box.third - box.first, height, box.first, color=colour, edgecolor=colour, linewidth=1)
-    axes.plot([box.middle, box.middle], [place - height / 2, place + height / 2], color=BLACK, linewidth=1.5)
-    for value in times.values:
-        if not has_box or not box.low <= value <= box.high:
-            axes.plot(value, place, "o", markersize=3.5, color=colour, fillstyle="none")
-
-
-class Gain(NamedTuple):
-    """By what factor one is better than the other, and the bounds of the interval."""
-
-    factor: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class RatioRow:
-    """One ratio that is drawn."""
-
-    label: str
-    ratio: float
-    low: float | None
-    high: float | None
-    corrected_p: float | None
-    decision: Decision
-    threshold: float
-    better: Better
-
-    @property
-    def gain(self) -> Gain:
-        """The ratio, and of a metric of which less is better its inverse: above 1 is better, whatever is measured."""
-        if self.better == "more":
-            return Gain(self.ratio, self.low, self.high)
-        low, high = (None if each is None else 1 / each for each in (self.high, self.low))
-        return Gain(1 / self.ratio, low, high)
-
-
-def ratio_picture(name: str, title: str, found: Sequence[str], rows: Sequence[RatioRow]) -> ResultsPicture:
-    """The gain of each row with its interval; the band is what counts as the same. `found`: what stands above it."""
-    shown = [(each, each.gain) for each in rows[:MOST_ROWS]]
-    space = RowSpace([each.label for each, _ in shown], ROW)
-    canvas, axes = new_row_canvas(space, 1.3)
-    for height, (each, gain) in enumerate(shown):
-        # Beside the label above a row there is neither the band nor the line.
-        ends = [height - space.half, height + space.half]
-        axes.fill_betweenx(ends, 1 / (1 + each.threshold), 1 + each.threshold, color=PALE, linewidth=0, zorder=0.5)
-        axes.plot([1, 1], ends, color=BLACK, linewidth=0.8)
-        if gain.low is not None and gain.high is not None:
-            axes.plot([gain.low, gain.high], [height, height], color=VERDICTS[each.decision], linewidth=2.5)
-        axes.plot(gain.factor, height, "o", color=VERDICTS[each.decision])
-    known = [value for _, gain in shown for value in gain if value is not None]
-    low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
-    set_ratio_axis(axes, low, high, marks)
-    axes.set_xlabel(f"← worse · by this factor{LOGARITHM} · better →")
-    set_finding(axes, found)
-    for decision, colour in VERDICTS.items():
-        if any(each.decision == decision for each, _ in shown):
-            axes.plot([], [], "o-", color=colour, linewidth=2.5, label=MEANINGS[decision])
-    set_legend(canvas, axes)
-    columns = [
-        "comparison", "ratio", "low", "high", "corrected_p", "verdict", "threshold", "gain", "gain_low", "gain_high"
-    ]  # fmt: skip
-    data = [[e.label, e.ratio, e.low, e.high, e.corrected_p, e.decision, e.threshold, *gain] for e, gain in shown]
-    return ResultsPicture(name, title + shown_rows(len(rows), "ratios"), to_svg(canvas), to_pdf(canvas), columns, data)
-
-
-def ratio_axis(low: float, high: float) -> tuple[float, float, list[float]]:
-    """(begin, end, marks) of an axis for ratios between two bounds, with room beside them and marks on both sides of 1.
-
-    The marks are round: near 1 in steps of 5 or 10 %, farther away doubled.
-    """
-    room = (high / low) ** ROOM
-    low, high = low / room, high * room
-    if high / low < 1.5:
-        step = 0.05 if high / low < 1.35 else 0.1
-        marks = [round(1 + step * count, 2) for count in range(-9, 10)]
-    elif high / low < 5:
-        marks = [0.25, 0.33, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 4]
-    else:
-        factor = 2.0 if high / low < 100 else 10.0
-        marks = [factor**power for power in range(-30, 31)]
-        low, high = min(low, 1 / factor), max(high, factor)
-    return low, high, [mark for mark in marks if low <= mark <= high]
