@@ -20,7 +20,7 @@ _TIMEOUT_S = 200
 
 
 def problems_of(crate: Path, *profiles: str) -> list[str]:
-    """What roc-validator misses in a crate of what these profiles require, by default the two of `validate_crate`."""
+    """What roc-validator misses in a crate of what these profiles require, by default that of workflow runs."""
     if not CRATE_PYTHON:
         pytest.skip("WF_CRATE_PYTHON does not name a Python with roc-validator: `make test` makes one")
     done = subprocess.run(

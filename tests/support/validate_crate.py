@@ -19,7 +19,7 @@ from rocrate_validator import services
 from rocrate_validator.models import ValidationSettings
 
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
-PROFILES = ("workflow-run-crate-0.5", "provenance-run-crate-0.5")
+PROFILES = ("workflow-run-crate-0.5",)
 
 
 def answer(_adapter: HTTPAdapter, request: Any, **_options: object) -> requests.Response:
@@ -36,7 +36,7 @@ def answer(_adapter: HTTPAdapter, request: Any, **_options: object) -> requests.
 
 
 def main() -> None:
-    """Validate by both profiles."""
+    """Validate by the profile of workflow runs, or by those that are given."""
     HTTPAdapter.send = answer  # type: ignore[assignment,method-assign]
     problems = []
     for profile in sys.argv[2:] or PROFILES:

@@ -40,12 +40,10 @@ from workflow.crate.fill_archive import (
     add_source,
     finish,
     input_names,
-    log_ids,
     provenance_of,
     secrets_of,
 )
 from workflow.crate.run_entities import (
-    ORGANIZE_RUN,
     CrateRun,
     Entity,
     action,
@@ -96,7 +94,6 @@ def archive_campaign(
         plan, compute_report(example), provenance, file_id(source.pipeline),
         tuple(file_id(name) for name in input_names(source, records, contents)),
         tuple(file_id(f"{RECORDS}/{name}") for name in _RESULTS if contents.named(f"{RECORDS}/{name}") is not None),
-        log_ids(plan, contents, f"{_RUNS}{example.name}"),
     )  # fmt: skip
     its = CrateCampaign(campaign.spec, schedule, history, provenance, run.pipeline, run.results)
     root = {
@@ -129,13 +126,11 @@ def _add_results(
 
 
 def _entities(run: CrateRun, campaign: CrateCampaign) -> list[Entity]:
-    executed = [each for each in execution_entities(run) if each["@id"] != ORGANIZE_RUN]
-    controls = [each["@id"] for each in executed if each["@type"] == "ControlAction"]
     said = "plan, provenance, events and logs of each repetition"
     return [
         *definition_entities(run, parameter_ids(campaign)),
-        *executed,
-        *campaign_entities(campaign, controls),
+        *execution_entities(run),
+        *campaign_entities(campaign),
         entity(_RUNS, "Dataset", name="run directories", description=said),
     ]
 
@@ -156,7 +151,7 @@ def _facts(campaign: CrateCampaign, source: SourceFiles, options: Sequence[str])
 
 
 def _example(directory: Path, campaign: Campaign, schedule: Schedule, history: History) -> Path:
-    """The run that the crate describes in full: the first measured repetition that succeeded."""
+    """The run that the crate describes: the first measured repetition that succeeded."""
     for trial in schedule.trials:
         for identity in all_repetitions(trial.key, campaign.spec):
             if not identity.warmup and history.succeeded(identity):
@@ -199,9 +194,6 @@ def _renew_results(directory: Path, campaign: Campaign, schedule: Schedule, cont
         contents.warnings.append(f"the report is that of an earlier time, or missing: {error.message}")
 
 
-ORGANIZE_CAMPAIGN = "#wf-campaign"
-
-
 @dataclass(frozen=True)
 class CrateCampaign:
     """A campaign with all that its entities tell."""
@@ -222,8 +214,8 @@ def parameter_ids(campaign: CrateCampaign) -> list[str]:
     return [_parameter(key) for key in _keys(campaign.schedule)]
 
 
-def campaign_entities(campaign: CrateCampaign, controls: Sequence[str]) -> list[Entity]:
-    """What varies, and what was executed. `controls`: ids of the steps of the run that is described in full."""
+def campaign_entities(campaign: CrateCampaign) -> list[Entity]:
+    """What varies, and what was executed."""
     keys = _keys(campaign.schedule)
     names = short_names(keys)
     values: dict[str, Entity] = {}
@@ -234,21 +226,7 @@ def campaign_entities(campaign: CrateCampaign, controls: Sequence[str]) -> list[
     found = [_formal(key, names[key], values.values()) for key in keys] + list(values.values())
     asked = asked_counts(campaign.spec, campaign.schedule.trials, campaign.history)
     of_trials = (_trial(trial, asked[trial.key], campaign, names) for trial in campaign.schedule.trials)
-    actions = [each for each in of_trials if each is not None]
-    found += actions
-    ended = list(campaign.history.ended.values())
-    whole = all(each["actionStatus"].endswith("CompletedActionStatus") for each in actions)
-    found.append(
-        action(
-            ORGANIZE_CAMPAIGN, f"campaign {campaign.spec.campaign}", whole,
-            min((each.started for each in ended), default=None), max((_end(each) for each in ended), default=None),
-            reference(agent(campaign.provenance)["@id"]), kind="OrganizeAction", error="not all repetitions succeeded",
-            description=campaign.spec.description or f"{plural(len(actions), 'trial')} of a pipeline",
-            instrument=reference("#wf"), object=references(controls),
-            result=references(each["@id"] for each in actions),
-        )
-    )  # fmt: skip
-    return found
+    return [*found, *(each for each in of_trials if each is not None)]
 
 
 def _trial(trial: ScheduledTrial, most: int, campaign: CrateCampaign, names: Mapping[str, str]) -> Entity | None:

@@ -14,7 +14,6 @@ from workflow.crate.fill_archive import (
     add_source,
     finish,
     input_names,
-    log_ids,
     provenance_of,
     secrets_of,
 )
@@ -62,7 +61,6 @@ def archive_run(run_dir: Path, target: Path, options: ArchiveOptions) -> Archive
         plan, report, provenance, file_id(source.pipeline),
         tuple(file_id(name) for name in input_names(source, provenance.files, contents)),
         tuple(file_id(name) for name in results if contents.named(name) is not None),
-        log_ids(plan, contents, RECORDS),
     )  # fmt: skip
     facts = ReadmeFacts(
         title=f"Run of {plan.pipeline}",

@@ -130,12 +130,6 @@ def input_names(source: SourceFiles, records: list[FileRecord], contents: Archiv
     return [name for name in names if contents.named(name) is not None]
 
 
-def log_ids(plan: Plan, contents: ArchiveContents, records: str) -> dict[str, str]:
-    """Stage → id of its log; that of README.md where the log was left out."""
-    names = {stage.name: f"{records}/stages/{stage.name}/stdout.log" for stage in plan.stages}
-    return {stage: file_id(name if contents.named(name) is not None else README_FILE) for stage, name in names.items()}
-
-
 def finish(
     contents: ArchiveContents,
     source: SourceFiles,
@@ -254,13 +248,10 @@ _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
 _PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
-    "https://w3id.org/ro/wfrun/provenance/0.5": "Provenance Run Crate",
     _WORKFLOW_CRATE: "Workflow RO-Crate",
 }
-# Terms that RO-Crate's own context lacks: https://w3id.org/ro/terms/workflow-run. Written out, so that no second
-# context has to be fetched.
-_TERMS = "https://w3id.org/ro/terms/workflow-run#"
-_OWN_TERMS = ("ParameterConnection", "connection", "sourceParameter", "targetParameter", "resourceUsage", "sha256")
+# A term that RO-Crate's own context lacks. Written out, so that no second context has to be fetched.
+_TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 
 
 def to_metadata(
@@ -283,7 +274,7 @@ def to_metadata(
     except ModuleNotFoundError as error:
         raise WfError("an archive needs rocrate", install_command("archive")) from error
     crate = ROCrate(version=_VERSION)
-    crate.metadata.extra_terms.update({name: f"{_TERMS}{name}" for name in _OWN_TERMS})
+    crate.metadata.extra_terms.update(_TERMS)
     profiles: list[Entity] = [
         {"@id": url, "@type": "CreativeWork", "name": name, "version": url.rpartition("/")[2]}
         for url, name in _PROFILES.items()
