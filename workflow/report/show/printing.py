@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from workflow.report.show.terminal import Console, PlainOutput
     from workflow.report.show.text_table import Table, View
     from workflow.spec.models.component import Component
-    from workflow.spec.origins import Origins
 
 
 def show_report(report: Report, console: Console | PlainOutput | None = None, run_dir: Path | None = None) -> None:
@@ -64,7 +63,6 @@ def show_report(report: Report, console: Console | PlainOutput | None = None, ru
     draw_table(console, expectation_table(report, "terminal"))
     for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim", wrap=True)
-    _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
     _show_next(report, console, run_dir)
 
@@ -213,21 +211,18 @@ def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
         say(console, f"  {name}: {shlex.join(argv)}")
 
 
-def show_forecast(forecast: Forecast, origins: Origins, console: Console | PlainOutput) -> None:
-    """What a run of the plan will take, by what was measured on its site."""
-    from workflow.plan.plan_notes import located
-    from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
+def show_forecast(forecast: Forecast, console: Console | PlainOutput) -> None:
+    """What a step of the plan costs, by what was measured on its site."""
+    from workflow.report.show.forecast_tables import cost_table, pace_text
 
+    say(console, f"\nforecast, by what was measured on site {forecast.site}", "bold")
     if forecast.is_empty:
-        say(console, f"\nforecast, site {forecast.site}: {NOTHING_KNOWN}")
+        say(console, "  nothing is known of this pipeline yet: run it once, then `wf calibrate RUN`")
         return
-    say(console, f"\nforecast, site {forecast.site}: calibrated {forecast.calibrated}", "bold")
-    for line in pace_lines(forecast):
-        say(console, f"  {line}")
-    for table in forecast_tables(forecast):
-        draw_table(console, table)
-    warnings = [each._replace(level="warning") for each in located(forecast.warnings, origins)]
-    show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
+    for pace in forecast.paces:
+        say(console, f"  {pace_text(pace, named=len(forecast.paces) > 1)}")
+    draw_table(console, cost_table(forecast))
+    show_messages(to_notes(forecast.notes), console)
 
 
 def show_lines(lines: Sequence[str]) -> None:
@@ -304,15 +299,6 @@ def show_component(component: Component, console: Console | PlainOutput | None =
         if table.rows:
             say(console, f"\n{title}", "bold")
             draw_table(console, table)
-
-
-def _show_measured(console: Console | PlainOutput, report: Report) -> None:
-    if report.forecast:
-        from workflow.report.show.forecast_tables import measured_table, off_text
-
-        draw_table(console, measured_table(report.forecast))
-        if report.off:
-            say(console, off_text(report), "dim")
 
 
 def _show_members(console: Console | PlainOutput, members: Sequence[MemberTable]) -> None:
