@@ -15,7 +15,7 @@ from workflow.calibration.calibration_file import (
     write_calibration,
 )
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import Calibration, StageRecord
+from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
 from workflow.forecast.quartiles import exactly
 
 MEASURED = Calibration(
@@ -58,6 +58,16 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, message: str, hin
         read_calibration(file)
     assert str(file) in caught.value.message and message in caught.value.message
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("value", ["0", "1e999", "NaN"])
+def test_a_share_that_is_none(tmp_path: Path, value: str) -> None:
+    port = PortRecord(port="in", side="read", bytes_per_step=8.0, share=0.25, per_step=1.0)
+    stage = MEASURED.stages[0].model_copy(update={"ports": [port]})
+    file = tmp_path / "mine.json"
+    file.write_text(MEASURED.model_copy(update={"stages": [stage]}).to_json().replace("0.25", value))
+    with pytest.raises(WfError):
+        read_calibration(file)
 
 
 def test_another_machine_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ VERSION_KEY = "calibration_version"
 class CalibrationPart(BaseModel):
     """Settings of all models of the calibration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class EndKind(CalibrationPart):
@@ -60,7 +60,9 @@ class PortRecord(CalibrationPart):
     port: str
     side: Side
     bytes_per_step: float
-    share: float = Field(description="of the bytes of a step of the stream; 1 of its writer; 0.5: it reads one half")
+    share: float = Field(
+        gt=0, description="of the bytes of a step of the stream; 1 of its writer; 0.5: it reads one half"
+    )
     per_step: float = Field(description="steps at this port for each step of the stage")
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Quartiles(BaseModel):
     """Median and quartiles: half of the measurements lie between `low` and `high`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     median: float
     low: float = Field(description="lower quartile")
@@ -20,11 +20,16 @@ class Quartiles(BaseModel):
 
     def __mul__(self, factor: float) -> Quartiles:
         """So many times as much."""
-        return Quartiles(median=self.median * factor, low=self.low * factor, high=self.high * factor)
+        return _computed(self.median * factor, self.low * factor, self.high * factor)
 
     def __add__(self, other: Quartiles) -> Quartiles:
         """Both one after the other. The quartiles add up too: an interval that is rather too wide."""
-        return Quartiles(median=self.median + other.median, low=self.low + other.low, high=self.high + other.high)
+        return _computed(self.median + other.median, self.low + other.low, self.high + other.high)
+
+
+def _computed(median: float, low: float, high: float) -> Quartiles:
+    """Not validated: figures of a damaged file may be too large to be added up."""
+    return Quartiles.model_construct(median=median, low=low, high=high, count=0)
 
 
 def quartiles(values: Sequence[float]) -> Quartiles:
