@@ -193,7 +193,7 @@ def python_page(made: str) -> str:
             "compare_campaigns", "gate_campaign", "GateVersion",
         )),
         ("Archives, and what they hold", named(workflow, "archive_run", "archive_campaign", "look_at")),
-        ("Calibration", named(workflow, "calibrate_site")),
+        ("Calibration", named(workflow, "keep_measurements")),
         ("Tests of one stage, of `workflow.testing`", named(
             testing, "run_component", "ComponentResult", "StepData", "ComponentRunFailed",
         )),

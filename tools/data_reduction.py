@@ -1,6 +1,6 @@
 """The study data-reduction: each compressor by itself, and what equation 5 of the paper makes of it.
 
-    python tools/data_reduction.py measure    after `wf calibrate --only memory --only file_system`: single.json
+    python tools/data_reduction.py measure    memcpy, a step without a compressor, each compressor: single.json
     python tools/data_reduction.py compare    after `tools/studies.py data-reduction …`: predictions.md and its pictures
     python tools/data_reduction.py --check    exit 1 when predictions.md is not made of single.json and results.json
 
@@ -9,9 +9,14 @@ The equations are those of compression_break_even.py. Titan is the system of the
 
 from __future__ import annotations
 
+import ctypes
+import json
 import math
+import shutil
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +35,6 @@ from tools.compression_break_even import (
 )
 from tools.studies import PICTURES, STUDIES, read, to_markdown
 from workflow import run_pipeline
-from workflow.api.plans import make_plan
-from workflow.calibration.compressor_measurement import measure_compressor
-from workflow.calibration.keep_calibration import calibration_of, measuring_place
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
@@ -44,12 +46,13 @@ from workflow.campaign.results.picture_canvas import (
     set_logarithmic,
 )
 from workflow.campaign.results.results_model import CampaignResults
-from workflow.forecast.calibration_model import CompressorRates
-from workflow.forecast.stream_costs import at_size
+from workflow.forecast.quartiles import Quartiles, quartiles
 from workflow.formatting import rate, size
+from workflow.plan.read_plan import read_plan
 from workflow.report.show.text_table import Column, make_table, number_column, text_column
 
 STUDY = STUDIES / "data-reduction"
+MOVING = STUDIES.parent / "calibration/moving.yaml"
 FIELDS = ("U", "V")
 PLAIN = "none"
 CLOSE = 0.2
@@ -63,6 +66,42 @@ BESIDE, FAR = 1.5, 10.0
 GIB = 2.0**30
 TITAN = OutputPath(memcpy=6.0 * GIB, file_system=0.055 * GIB, preparation=1 / (4 * GIB))
 """Table 1 and section 3.1 of the paper."""
+
+STEPS, WARM = 9, 2
+"""Of each compressor by itself, and how many of them find memory that was used for something else."""
+COPIED_BYTES, COPIES = 64_000_000, 14
+ALONE = """
+wf: 1
+name: alone
+stages:
+  make:
+    command: ["${{{{ wf.python }}}}", "{program}", write, "{file}", "{variable}", "{steps}"]
+    writes: {{data: {{}}}}
+    place: {{cores_per_rank: {cores}}}
+    output: {{compression: {{"*": {compressor}}}}}
+  take:
+    command: ["${{{{ wf.python }}}}", "{program}", read]
+    reads: {{data: {{}}}}
+streams:
+  data: {{from: make, to: take, via: bp5}}
+"""
+
+
+class CompressorRates(BaseModel):
+    """An operator on given data."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    operator: str
+    parameters: dict[str, str]
+    data: str
+    """What was compressed."""
+    bytes: int
+    ratio: float
+    """Compressed ÷ uncompressed size."""
+    compress: Quartiles
+    """Uncompressed bytes per second into the buffer of ADIOS2."""
+    decompress: Quartiles
 
 
 class SingleCompressor(BaseModel):
@@ -123,9 +162,6 @@ class Prediction:
 def measure() -> None:
     """Write single.json."""
     profiles = yaml.safe_load((STUDY / "pipeline.yaml").read_text())["profiles"]
-    calibration = calibration_of()
-    if calibration.memory is None or not calibration.file_system:
-        sys.exit("not calibrated\n  wf calibrate --only memory --only file_system")
     compressors = []
     with tempfile.TemporaryDirectory(prefix=".data-reduction-", dir=Path.cwd()) as name:
         folder = Path(name)
@@ -134,23 +170,59 @@ def measure() -> None:
         run = run_pipeline(STUDY / "pipeline.yaml", profiles=[PLAIN], sets=sets, run_dir=folder / "simulation")
         file = folder / "simulation/streams/field.bp"
         step_bytes = (run.streams[0].bytes or 0) // (run.streams[0].steps or 1)
-        place = measuring_place("auto", folder, make_plan, quick=False)
+        sets = ["streams.data.via=bp5", f"stages.make.with.bytes={step_bytes}"]
+        plain = run_pipeline(MOVING, sets=sets, run_dir=folder / "plain").streams[0].write_times
+        if plain is None:
+            sys.exit("the writer has recorded no step")
         for profile, overlay in profiles.items():
             if not overlay:
                 continue
             ((_, setting),) = overlay["stages"]["simulation"]["output"]["compression"].items()
             ((_, parameters),) = setting.items()
-            cores = parameters.get("threads", 1)
-            text = yaml.safe_dump(setting, default_flow_style=True).strip()
-            rates = [measure_compressor(text, file, field, f"{field} of the study", place, cores) for field in FIELDS]
+            rates = [_alone(setting, file, field, parameters.get("threads", 1), folder) for field in FIELDS]
             compressors.append(SingleCompressor(profile=profile, fields=rates))
             print(f"{profile}: {compressors[-1].reduction}", flush=True)
-    single = next(rates for rates in calibration.file_system if rates.writers == 1 and rates.async_write == "off")
-    written = at_size(single.points, step_bytes, lambda point: point.write_s)
-    found = SingleMeasurements(
-        memcpy=calibration.memory.median, step_bytes=step_bytes, write_s=written.median, compressors=compressors
-    )
+    found = SingleMeasurements(memcpy=_memcpy(), step_bytes=step_bytes, write_s=plain.p50, compressors=compressors)
     (STUDY / "single.json").write_text(found.model_dump_json(indent=1) + "\n")
+
+
+def _alone(compressor: object, file: Path, field: str, cores: int, folder: Path) -> CompressorRates:
+    """One compressor on one field, on as many cores as it has threads."""
+    pipeline, run_dir = folder / "alone.yaml", folder / "alone"
+    text = yaml.safe_dump(compressor, default_flow_style=True).strip()
+    pipeline.write_text(
+        ALONE.format(
+            program=Path(__file__).with_name("compress_alone.py"), file=file, variable=field, steps=STEPS, cores=cores,
+            compressor=text,
+        )
+    )  # fmt: skip
+    run_pipeline(pipeline, run_dir=run_dir)
+    plan = read_plan((run_dir / "plan.json").read_bytes(), "plan.json")
+    stored = sum(path.stat().st_size for path in (run_dir / "streams/data.bp").rglob("data.*"))
+    written, read = (
+        json.loads((run_dir / "stages" / stage / "stdout.log").read_text().splitlines()[-1])
+        for stage in ("make", "take")
+    )
+    operator = next(iter(plan.stage("make").end("data", "write").operators.values()))
+    shutil.rmtree(run_dir)
+    return CompressorRates(
+        operator=operator.type, parameters=operator.parameters, data=f"{field} of the study", bytes=written["bytes"],
+        ratio=stored / (written["bytes"] * len(written["seconds"])),
+        compress=quartiles([written["bytes"] / each for each in written["seconds"][WARM:]]),
+        decompress=quartiles([written["bytes"] / each for each in read["seconds"][WARM:]]),
+    )  # fmt: skip
+
+
+def _memcpy() -> float:
+    """Bytes per second from one block to another, both larger than caches and touched before."""
+    source, target = ctypes.create_string_buffer(COPIED_BYTES), ctypes.create_string_buffer(COPIED_BYTES)
+    ctypes.memset(source, 1, COPIED_BYTES)
+    rates = []
+    for _ in range(COPIES):
+        begin = time.perf_counter()
+        ctypes.memmove(target, source, COPIED_BYTES)
+        rates.append(COPIED_BYTES / (time.perf_counter() - begin))
+    return statistics.median(rates[WARM:])
 
 
 def predict(single: SingleMeasurements, results: CampaignResults) -> list[Prediction]:

@@ -367,7 +367,6 @@ def json_page() -> str:
     )
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
-    from workflow.forecast.forecast_model import Forecast
     from workflow.provenance.provenance_model import Provenance
 
     documents: list[tuple[str, type[BaseModel]]] = [
@@ -375,7 +374,7 @@ def json_page() -> str:
         ("wf sites --json", SiteList), ("wf runs --json", RunList), ("wf note --json", NoteList),
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
-        ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
+        ("wf calibrate --json, calibration/SITE.json", Calibration),
         ("wf campaign plan --json", CampaignPlan),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
         ("wf campaign report --json", CampaignResults),

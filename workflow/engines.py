@@ -67,8 +67,6 @@ class EngineTraits(NamedTuple):
     """openPMD-api writes and reads it."""
     any_case: bool = False
     """It knows its parameters in upper and lower case; others ignore a name that differs in case."""
-    calibrated: bool = False
-    """`wf calibrate` measures it."""
 
 
 ENGINES: dict[str, EngineTraits] = {
@@ -76,13 +74,13 @@ ENGINES: dict[str, EngineTraits] = {
     for each in (
         EngineTraits(
             "SST", in_memory=True, over_network=True, contact_suffix=".sst", counted_by="log",
-            compresses=True, by_openpmd=True, calibrated=True,
+            compresses=True, by_openpmd=True,
         ),
         # `workflow.stage`'s own: memory that both ends share.
-        EngineTraits("SHM", in_memory=True, one_node=True, contact_suffix=".shm", library="own", calibrated=True),
+        EngineTraits("SHM", in_memory=True, one_node=True, contact_suffix=".shm", library="own"),
         EngineTraits(
             "BP5", suffixes=(".bp", ".bp5"), aggregators="two levels", leaves_profiles=True, counted_by="index",
-            index_version=5, resumable=True, compresses=True, by_openpmd=True, any_case=True, calibrated=True,
+            index_version=5, resumable=True, compresses=True, by_openpmd=True, any_case=True,
         ),
         EngineTraits(
             "BP4", suffixes=(".bp4",), aggregators="one level", counted_by="index",

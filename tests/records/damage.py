@@ -47,7 +47,7 @@ SLOW = {"watch", "archive"}
 OF_RUN = [
     ["status", "{run}"], ["status", "{run}", "--json"], ["report", "{run}"], ["report", "{run}", "--json"], ["runs"],
     ["runs", "--tag", "trial"], ["note", "{run}"], ["note", "{run}", "--json"],
-    ["explain", "{run}"], ["watch", "{run}"], ["logs", "--run", "{run}"], ["calibrate", "--from", "{run}"],
+    ["explain", "{run}"], ["watch", "{run}"], ["logs", "--run", "{run}"], ["calibrate", "{run}"],
     ["clean", "{run}", "--dry-run"], ["archive", "{run}", "-o", "out.zip"],
     ["events", "{run}"], ["events", "{run}", "--all", "--follow"], ["events", "{run}", "--json"],
 ]  # fmt: skip
@@ -56,7 +56,7 @@ OF_CAMPAIGN = [
 ] + [["campaign", "list"], ["campaign", "compare", "campaigns/tiny", "campaigns/tiny"]]  # fmt: skip
 OF_PIPELINE = [["check", "{file}"], ["plan", "{file}"], ["graph", "{file}"], ["plan", "{file}", "--json"]]
 OF_SITE = [["plan", "first/pipeline.yaml", "--site", "{stem}"], ["sites", "{stem}"], ["sites"]]
-OF_CALIBRATION = [["plan", "first/pipeline.yaml"], ["calibrate", "--show"]]
+OF_CALIBRATION = [["plan", "first/pipeline.yaml"], ["calibrate"]]
 
 
 def verbs_for(name: str) -> list[list[str]]:

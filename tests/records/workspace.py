@@ -42,7 +42,7 @@ def make_workspace(folder: Path) -> Path:
     pipeline = folder / "first/pipeline.yaml"
     pipeline.write_text(pipeline.read_text() + EXPECT)
     _wf(folder, "run", "first/pipeline.yaml", "--run-dir", "runs/one")
-    _wf(folder, "calibrate", "--from", "runs/one")
+    _wf(folder, "calibrate", "runs/one")
     _wf(folder, "run", "first/pipeline.yaml", "--run-dir", "runs/two")
     write_sample(folder / "runs/chain")
     # As a killed one leaves it: without a verdict, its lease that of a process which is gone.

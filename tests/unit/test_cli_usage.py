@@ -37,6 +37,7 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("--vesion", "no option `--vesion`; did you mean `--version`?", "`wf --help`"),
         ("--json check p.yaml", "no option `--json`", "options come after the command: `wf check --json`"),
         ("campaign plna", "wf campaign: no command `plna`; did you mean `plan`?", "`wf campaign --help`"),
+        ("calibrate --from latest", "wf calibrate: no option `--from`", "name the run"),
         ("plan --portable p.yaml", "wf plan: no option `--portable`", "compare two plans of one machine"),
         ("campaign plan --jnit x", "wf campaign plan: no option `--jnit`", "`wf campaign plan --help`"),
         ("campaign plan", "wf campaign plan: CAMPAIGN is missing", "usage: wf campaign plan [OPTIONS] CAMPAIGN"),

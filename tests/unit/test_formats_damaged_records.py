@@ -12,13 +12,11 @@ import pytest
 from tests.support.sample_run import make_plan
 from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, Repetition, read_history
 from workflow.errors import RunError
-from workflow.forecast.forecast_model import FORECAST_FILE, Forecast
 from workflow.formats.json_lines import Tail, read_json_lines
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.plan.read_plan import read_plan
-from workflow.report.read.run_records import read_forecast
 from workflow.report.read.stage_metrics import read_metrics
 from workflow.report_figures import to_figure_name
 from workflow.run.control import follow
@@ -181,26 +179,6 @@ def test_a_stage_on_nodes_that_there_are_not_is_no_plan(nodes: list[list[int]]) 
     data["stages"][0]["placement"]["nodes"] = nodes
     with pytest.raises(RunError, match=r"placement\.nodes"):
         read_plan(json.dumps(data), "plan.json")
-
-
-@pytest.mark.parametrize("foreign", ["stages", "streams"])
-def test_a_forecast_of_another_plan_is_left_out(foreign: str, tmp_path: Path) -> None:
-    plan, one = make_plan(), {"median": 1.0, "low": 1.0, "high": 1.0}
-    names = {"stages": plan.stages[0].name, "streams": plan.streams[0].name}
-    for other in ({}, {foreign: "nobody"}):
-        its = names | other
-        record = {
-            "site": "here", "calibrated": "today", "groups": [], "missing": [],
-            "stages": [
-                {"name": its["stages"], "terms": [], "work": one, "cpu": None, "complete": True, "step": one,
-                 "steps_per_step": 1.0}
-            ],
-            "streams": [
-                {"name": its["streams"], "bytes": None, "throughput": None, "capacity": None, "queue_memory": None}
-            ],
-        }  # fmt: skip
-        (tmp_path / FORECAST_FILE).write_text(Forecast.model_validate(record).to_json())
-        assert (read_forecast(tmp_path, plan) is None) == bool(other)
 
 
 def test_a_run_whose_lease_cannot_be_read_is_not_followed_for_ever(

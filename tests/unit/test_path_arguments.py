@@ -75,7 +75,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("gate_campaign", "directory"), ("gate_campaign", "site"),
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
-        ("calibrate_site", "site"), ("calibrate_site", "folder"),
+        ("keep_measurements", "source"),
         ("attach", "run"), ("follow", "path"), ("follow", "events"),
         ("look_at", "run"), ("look_at", "other"), ("look_at", "page"),
     }  # fmt: skip
@@ -131,11 +131,8 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
 @FORMS
 def test_calibration(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    said: list[str] = []
-    kept = workflow.calibrate_site(
-        form("./mine.yaml"), form(tmp_path), parts=["memory"], despite_load=True, show=said.append
-    )
-    assert kept.file == tmp_path / "config/wf/calibration/local.json" and said == ["  1/1 memcpy"]
+    kept = workflow.keep_measurements(form(write_sample(tmp_path / "former")))
+    assert kept.file.parent == tmp_path / "config/wf/calibration" and kept.stages == 3
 
 
 @FORMS

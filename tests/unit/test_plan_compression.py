@@ -9,7 +9,6 @@ from typing import get_args
 import pytest
 
 from tests.support.planner import SITE, Planner, end_of
-from workflow.calibration.compressor_measurement import COMPRESSORS
 from workflow.errors import SpecError
 from workflow.operators import OPERATORS, Operator, refusal
 from workflow.report.show.plan_tables import end_table
@@ -137,4 +136,3 @@ def test_each_operator_of_the_table_can_be_named_set_and_measured() -> None:
     """A new one is an entry of the table: what else it needs is missed here."""
     assert get_args(Operator) == tuple(OPERATORS), "what a site's file can name"
     assert Compressor.model_fields.keys() - {"bound"} == OPERATORS.keys()
-    assert {name.split()[0] for name in COMPRESSORS} == OPERATORS.keys()

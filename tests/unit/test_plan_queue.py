@@ -8,8 +8,6 @@ import pytest
 
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
-from workflow.forecast.calibration_model import Calibration
-from workflow.forecast.make_forecast import make_forecast
 from workflow.plan.allocation_check import node_needs
 from workflow.plan.make import make_plan
 from workflow.plan.streams.engine_parameters import ParameterError
@@ -76,8 +74,6 @@ def test_the_fullest_node_counts_wherever_memory_is_compared(plan_of: Planner) -
     plan = plan_of(ONE % (", ranks: 5, place: {nodes: 2}", "step_size: 5 GiB"), site=ROOMY)
     assert "15 GiB, 9 GiB on a node" in plan.reasons["streams.positions.queue.memory"]
     assert max(need.memory for need in node_needs(plan)) == 9 * 2**30
-    forecast = make_forecast(plan, Calibration(site="test"))
-    assert [each.queue_memory for each in forecast.streams] == [9 * 2**30]
 
 
 def test_openpmd_takes_by_environment_what_its_engine_has_anyway(plan_of: Planner) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fan_run import closed, fan, metrics_of, opened, records_of, stepped
+from tests.support.fan_run import closed, fan, metrics_of, opened, records_of
 from tests.support.sample_run import START, Record
 from workflow.report.build.make_report import make_report
-from workflow.report.build.measured_forecast import pace
 from workflow.report.build.met_expectations import figures_of
 from workflow.report.build.step_times import times_of_end, times_of_stage
 from workflow.report.read.stage_metrics import join_attempts
@@ -140,27 +139,3 @@ def test_a_stage_with_two_attempts_has_no_comparison_of_its_ranks() -> None:
     assert attempt.computing_ranks is not None
     joined = join_attempts([(lambda _: 0, attempt), (lambda _: 1, attempt)])
     assert joined.computing_ranks is None and joined.moving_ranks == {}
-
-
-def test_the_pace_of_stages_that_wait_for_each_other_is_a_mean(tmp_path: Path) -> None:
-    """Who reads a growing file takes its steps in bursts; what was there when it began, at its own pace."""
-    written = [0.1 * number for number in range(1, 61)]
-    # `one` begins after 20 steps, takes these at once, and then looks each half second.
-    bursts = [2.0 + 0.001 * number for number in range(20)]
-    bursts += [2.0 + 0.5 * (number // 5 + 1) + 0.001 * (number % 5) for number in range(40)]
-    behind = [2.0 + 0.3 * number for number in range(60)]
-    records = records_of(
-        tmp_path,
-        fan(limit=None, engine="BP5"),
-        {
-            "md": [*stepped("atoms", "write", written), *stepped("log", "write", written)],
-            "one": stepped("atoms", "read", bursts),
-            "two": stepped("atoms", "read", behind),
-            "keep": stepped("log", "read", [t + 0.01 for t in written]),
-        },
-    )
-    assert pace(records, "md") == pytest.approx(0.1) and pace(records, "keep") == pytest.approx(0.1)
-    assert pace(records, "one") == pytest.approx(0.1, rel=0.03), (
-        "not 1 ms, the median, nor 67 ms from its own first step"
-    )
-    assert pace(records, "two") == pytest.approx(0.3), "it never waits for its writer"

@@ -1,47 +1,24 @@
-"""Calibrations: a machine measured."""
+"""Calibrations: what runs have measured, kept for forecasts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.api.plans import make_plan
-
 if TYPE_CHECKING:
-    from workflow.calibration.calibrate import GivenData
-    from workflow.calibration.keep_calibration import KeptCalibration
-    from workflow.forecast.calibration_model import MeasuredPart
+    from workflow.calibration.keep_measurements import KeptMeasurements
 
 
-def calibrate_site(
-    site: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
-    *,
-    parts: Sequence[MeasuredPart] = (),
-    data: GivenData | None = None,
-    quick: bool = False,
-    new: bool = False,
-    despite_load: bool = False,
-    show: Callable[[str], None] = print,
-) -> KeptCalibration:
-    """Measure a site, and keep it in `calibration/SITE.json` beside the user's sites.
+def keep_measurements(source: str | os.PathLike[str]) -> KeptMeasurements:
+    """Keep what a run, or the repetitions of a campaign, measured: `calibration/SITE.json` beside the user's sites.
 
     Args:
-        site: a name, the path of a file, or `auto`.
-        folder: on the file system that is measured; files are written there, and removed.
-        parts: what is measured; by default everything.
-        data: the data to compress; by default data of the component gray_scott.
-        quick: fewer sizes, everything once.
-        new: forget what was known before.
-        despite_load: measure also where other programs use more than a quarter of the cores.
-        show: is called with a line of text before each measurement.
+        source: the name or the directory of a run or of a campaign.
 
     Raises:
-        WfError: nothing can be measured here, or other programs use too much of the machine.
+        WfError: there is no such run, it has not succeeded, or nothing is known about its stages.
     """
-    from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
+    from workflow.calibration.keep_measurements import keep_measurements as keep
 
-    place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
-    return measure_and_keep(place, parts, data, new=new, despite_load=despite_load, show=show)
+    return keep(Path(source))

@@ -139,17 +139,19 @@ def job_notes(plan: Plan, site: Site) -> list[Problem]:
 
 
 def forecast_plan(plan: Plan) -> Forecast | None:
-    """The expected time per step of a run of this plan; None if its site has not been calibrated (`wf calibrate`).
+    """What a step of this plan costs, as far as runs have measured it; None if nothing is kept of its site.
 
     Raises:
-        WfError: the file of the site's calibration is wrong, or of a newer wf.
+        WfError: the file of the site's figures is wrong, or of another wf.
     """
     from workflow.calibration.calibration_file import find_calibration, host_note, read_calibration
 
     if (file := find_calibration(plan.site)) is None:
         return None
+    from dataclasses import replace
+
     from workflow.forecast.make_forecast import make_forecast
 
     calibration = read_calibration(file)
     forecast = make_forecast(plan, calibration)
-    return forecast.model_copy(update={"notes": host_note(calibration, plan.site)})
+    return replace(forecast, notes=[*forecast.notes, *host_note(calibration, plan.site)])

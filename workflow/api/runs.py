@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.api.plans import (
     find_site,
-    forecast_plan,
     job_notes,
     make_plan,
     refuse_allocation,
@@ -228,20 +227,7 @@ def create_run(
         note_run(directory)
     if tags:
         add_note(directory, tags=tags)
-    _keep_forecast(plan, directory)
     return directory
-
-
-def _keep_forecast(plan: Plan, directory: Path) -> None:
-    """The report shows it beside what was measured. No run fails for want of it."""
-    from workflow.errors import WfError
-
-    with contextlib.suppress(WfError, OSError):
-        forecast = forecast_plan(plan)
-        if forecast is not None:
-            from workflow.forecast.forecast_model import FORECAST_FILE
-
-            (directory / FORECAST_FILE).write_text(forecast.to_json(), encoding="utf-8")
 
 
 def run_pipeline(

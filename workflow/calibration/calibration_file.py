@@ -50,7 +50,7 @@ def read_calibration(file: Path) -> Calibration:
     from workflow.formats.read_json import read_json
     from workflow.formats.versions import OtherVersionError, check_version
 
-    again = f"remove it, or measure again: `wf calibrate --site {file.stem}`"
+    again = "remove it, and keep what runs have measured again: `wf calibrate RUN`"
     try:
         data = read_json(file.read_bytes())
         if not isinstance(data, dict):
@@ -59,7 +59,7 @@ def read_calibration(file: Path) -> Calibration:
         return Calibration.model_validate(data)
     except OtherVersionError as error:
         message, _, hint = str(error).partition("; ")
-        raise WfError(message, f"{hint}, or measure again: `wf calibrate --site {file.stem} --new`") from error
+        raise WfError(message, f"{hint}, or {again}") from error
     except ValidationError as error:
         first = error.errors()[0]
         raise WfError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}", again) from error
@@ -81,12 +81,10 @@ def write_calibration(calibration: Calibration, file: Path) -> None:
 
 
 def host_note(calibration: Calibration, site: str) -> list[str]:
-    """That the figures are of another machine: of sites that are one machine, not a cluster."""
-    hosts = sorted({each.host for each in calibration.measured.values()})
+    """That the figures are of other machines: of sites that are one machine, not a cluster."""
+    hosts = sorted({*(each.host for each in calibration.stages), *(each.host for each in calibration.ends)} - {""})
     here = socket.gethostname()
     if site != "local" or not hosts or here in hosts:
         return []
-    return [
-        f"the forecast is from {plural(len(hosts), 'other machine')} ({', '.join(hosts)}), and this is {here}: "
-        "`wf calibrate`"
-    ]
+    text = f"the figures are from {plural(len(hosts), 'other machine')} ({', '.join(hosts)}), and this is {here}"
+    return [f"{text}: `wf calibrate RUN` with a run of this one"]

@@ -190,7 +190,7 @@ def plan(
             show_messages([problem._replace(level="warning") for problem in error.problems])
         else:
             if forecast is not None:
-                show_forecast(forecast, origins, output)
+                show_forecast(forecast, output)
         if planned.allocation.source == "local":
             show_warnings(job_notes(decided, site))
 

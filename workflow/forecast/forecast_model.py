@@ -1,96 +1,57 @@
-"""What a run is expected to take, as frozen models: `forecast.json` of a run, versioned.
+"""What a step of a run costs, as far as it was measured. Times are seconds."""
 
-Times are seconds per step, sizes bytes, rates bytes per second.
-"""
-
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from workflow.forecast.quartiles import Estimate, Quartiles
-
-FORECAST_VERSION = 2
-FORECAST_FILE = "forecast.json"
-TermName = Literal["compute", "read", "decompress", "compress", "write", "write behind"]
+from workflow.forecast.quartiles import Quartiles
 
 
-class ForecastPart(BaseModel):
-    """Settings of all models of the forecast."""
+@dataclass(frozen=True)
+class Cost:
+    """What a stage does for a step, and how long that takes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    stage: str
+    what: Literal["compute", "read", "write"]
+    stream: str
+    """That it reads or writes; empty: computing."""
+    seconds: Quartiles | None
+    """Per step of the stage, or of the stream; None: not known."""
+    source: str
+    """Where the figure comes from; of one that is not known: why, and how to get it."""
 
-
-class Term(ForecastPart):
-    """A part of the time that a stage needs for one step."""
-
-    name: TermName
-    stream: str = Field("", description="which it moves; empty: computing")
-    seconds: Quartiles
-    source: str = Field(description="the source of the value")
-
-
-class StageForecast(ForecastPart):
-    """One stage: per step of its own."""
-
-    name: str
-    terms: list[Term]
-    work: Quartiles = Field(description="sum of the terms: the time per step if the stage never waits")
-    cpu: Quartiles | None = Field(description="CPU time of all its ranks; null: not known")
-    complete: bool = Field(description="false: a term is not known, so `work` is too small")
-    step: Estimate = Field(description="time per step in the pipeline, waiting included; the bounds hold 80 % of runs")
-    steps_per_step: float = Field(description="its steps for each step of the pipeline's source")
+    @property
+    def name(self) -> str:
+        """`compute`, `write data`."""
+        return f"{self.what} {self.stream}".strip()
 
 
-class StreamForecast(ForecastPart):
-    """One stream."""
-
-    name: str
-    bytes: float | None = Field(description="of a step; null: not known")
-    source: str = Field("", description="where the size comes from")
-    throughput: Estimate | None = Field(
-        description="bytes ÷ time per step of its writer, with its bounds; None where only a bound of that is known"
-    )
-    capacity: Quartiles | None = Field(
-        description="throughput of the transport or file system when nothing else was done"
-    )
-    queue_memory: float | None = Field(description="that its writer may hold on a node; null: no queue, or not known")
-
-
-class GroupForecast(ForecastPart):
-    """Stages that wait for each other, and therefore have the same pace."""
+@dataclass(frozen=True)
+class GroupPace:
+    """The time per step of stages that wait for each other."""
 
     stages: list[str]
-    step: Estimate = Field(description="time per step of the pipeline's source; the bounds hold 80 % of runs")
-    complete: bool = Field(description="false: a stage is not known, so the time may be longer")
-    limited_by: str = Field(description="stage NAME, CPU of stage NAME, stream NAME, or cores of node N")
+    seconds: Quartiles
+    """Per step of the pipeline's source."""
+    complete: bool
+    """False: a cost is not known, so the time may be longer."""
+    stage: str
+    """The stage that takes so long."""
+    mostly: str
+    """What it does for the larger part of that time."""
 
 
-class Forecast(ForecastPart):
-    """The forecast of a run."""
+@dataclass(frozen=True)
+class Forecast:
+    """What is known of the time per step of a plan."""
 
-    forecast_version: int = FORECAST_VERSION
     site: str
-    calibrated: str = Field(description="when and where")
-    groups: list[GroupForecast]
-    stages: list[StageForecast]
-    streams: list[StreamForecast]
-    missing: list[str] = Field(description="what is not known, and how to get it")
-    notes: list[str] = Field([], description="what to consider when reading these numbers")
-    warnings: list[str] = Field([], description="`stream NAME: …`: what the measurements advise against")
+    paces: list[GroupPace]
+    """Of groups of stages; those of which nothing is known are left out."""
+    costs: list[Cost]
+    notes: list[str]
+    """What to consider when reading these figures."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing that a run takes is known."""
-        return not any(stage.terms for stage in self.stages) and all(stream.bytes is None for stream in self.streams)
-
-    def stage(self, name: str) -> StageForecast:
-        """The stage of that name. Raises KeyError."""
-        return {stage.name: stage for stage in self.stages}[name]
-
-    def stream(self, name: str) -> StreamForecast:
-        """The stream of that name. Raises KeyError."""
-        return {stream.name: stream for stream in self.streams}[name]
-
-    def to_json(self) -> str:
-        """The text of `forecast.json`."""
-        return self.model_dump_json(indent=1) + "\n"
+        """Whether nothing that a step takes is known."""
+        return all(cost.seconds is None for cost in self.costs)

@@ -343,21 +343,6 @@ class ExpectationPart(ReportPart):
         return self.state in ("violated", "not_measured")
 
 
-class ForecastLine(ReportPart):
-    """One figure of the forecast that was made before the run, and the measured value."""
-
-    what: str = Field(description="`time per step of sim`, `sim: write data`, `throughput of data`")
-    unit: Literal["s", "B/s"]
-    forecast: float
-    low: float
-    high: float
-    complete: bool = Field(True, description="false: some terms were not known, so the forecast is only a bound")
-    measured: float | None = Field(
-        description="time per step, throughput: by the mean over the steps; all else: the median; None: not recorded"
-    )
-    difference: float | None = Field(description="forecast ÷ measured − 1")
-
-
 class RestartPart(ReportPart):
     """That stages were started again after a failure."""
 
@@ -403,13 +388,9 @@ class Report(ReportPart):
         [], description="values that were changed while it ran, in order; the newest 100"
     )
     attached: list[RunLine] = Field([], description="the runs that are or were attached to it (`wf attach`)")
-    forecast: list[ForecastLine] = Field(
-        [], description="empty: there was no forecast, because the site is not calibrated"
-    )
     expectations: list[ExpectationPart] = Field(
         [], description="in the order of the pipeline file; one that is not met makes `exit_code` 3"
     )
-    off: str = Field("", description="the term of the forecast that differs most from the measurement")
     notes: list[str] = Field([], description="what to consider when reading these numbers")
     unfinished_files: list[str] = Field(
         [],

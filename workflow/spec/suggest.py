@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _USE_IGNORE = "use `ignore`, and a few members more in place of those that fail"
 _NO_PAGE = "`--json` prints the whole comparison; `wf campaign report NAME-gate` writes a page of a gate"
 _ALL_METRICS = "all metrics that both campaign files name are compared: change `metrics:` there, which needs no new run"
+_MEASURE = "run `examples/calibration/transports.yaml`, or your own pipeline, then `wf calibrate RUN`"
 REMOVED = {
     "via: ssc": "use `via: shm` on a node and `via: sst` between nodes",
     "redraw": _USE_IGNORE,
@@ -19,6 +20,9 @@ REMOVED = {
     "wf graph --direction": "a drawing goes downwards; the page of a report has one to the right, too",
     "wf clean --state": "name the runs to remove: `wf runs` lists them with their states",
     "wf plan --portable": "compare two plans of one machine: `wf plan --json`",
+    "wf calibrate --from": "name the run: `wf calibrate RUN`",
+    "wf calibrate --show": "`wf calibrate` without a run shows what is known",
+    **{f"wf calibrate --{option}": _MEASURE for option in ("only", "quick", "data", "dir", "despite-load", "new")},
     **{f"wf campaign {verb} --metric": _ALL_METRICS for verb in ("compare", "gate")},
     **{f"wf campaign {verb} {option}": _NO_PAGE for verb in ("compare", "gate") for option in ("-o", "--output")},
 }

@@ -23,7 +23,7 @@ from workflow.report.build.stage_and_stream_figures import busy_s, make_stage, m
 from workflow.report.build.steering_notes import MOST_KEPT, make_steering, steering_notes
 from workflow.report.read.run_records import Records
 from workflow.report.read.stage_logs import last_error_lines, last_output_lines
-from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
+from workflow.report.report_model import Report, RunPart, StagePart
 from workflow.run.verdict.restarts import skip_warnings
 from workflow.run.verdict.stall_detection import late_ends, present_warnings
 
@@ -38,11 +38,6 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
     """
     stages = [make_stage(stage, records, *_last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]
-    forecast, off = list[ForecastLine](), ""
-    if records.forecast is not None:
-        from workflow.report.build.measured_forecast import forecast_lines
-
-        forecast, off = forecast_lines(records.forecast, records)
     restarts = make_restarts(records)
     steering = make_steering(records)
     kept = steering[-MOST_KEPT:]
@@ -56,8 +51,6 @@ def make_report(records: Records, earlier: Sequence[Report] | None = ()) -> Repo
         streams=streams,
         restarts=restarts,
         steering=kept,
-        forecast=forecast,
-        off=off,
         notes=[
             *begin_notes(run, stages),
             *change_notes(records.plan),

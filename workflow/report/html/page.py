@@ -31,7 +31,6 @@ from workflow.report.html.page_sections import (
 from workflow.report.read.run_records import Records, read_proof
 from workflow.report.report_model import Report
 from workflow.report.show.folded_members import fold_plan, fold_report
-from workflow.report.show.forecast_tables import measured_table
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.plan_tables import brief_command, parameters_line, transport_table
 from workflow.report.show.report_tables import (
@@ -128,7 +127,6 @@ def make_html(records: Records, report: Report) -> str:
         stage_table=stage_table(folded, "page"),
         member_tables=member_tables(report),
         spread_table=spread_table(report),
-        forecast_table=measured_table(report),
         placement_tables=placement_tables(read_proof(records.run_dir)),
         notes=[*report.unfinished_files, *report.notes, *records.plan.advice],
         environment=environment_facts(records, report),

@@ -1,11 +1,11 @@
-"""All records of a run that its report needs: events, metrics, forecast, proof of the placement."""
+"""All records of a run that its report needs: events, metrics, proof of the placement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from workflow.core_set import format_cores
 from workflow.errors import RunError
@@ -33,9 +33,6 @@ from workflow.run.state.events import (
 )
 from workflow.run.state.reducer import fold
 from workflow.run.state.run_state import EndKey, RunState, initial_state
-
-if TYPE_CHECKING:
-    from workflow.forecast.forecast_model import Forecast
 
 
 class CpuSample(NamedTuple):
@@ -69,7 +66,6 @@ class Records:
     steering: list[SteeringAsked | StageSteered | SteeringRefused] = field(default_factory=list)
     own_figures: dict[str, dict[str, float]] = field(default_factory=dict)
     figure_problems: dict[str, str] = field(default_factory=dict)
-    forecast: Forecast | None = None
     judged: list[ExpectationPart] | None = None
     notes: RunNotes = field(default_factory=RunNotes)
     hosts: list[str] = field(default_factory=list)
@@ -102,10 +98,10 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     wrong = {name: problem for name, (_, problem) in read.items() if problem}
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
-    forecast, notes = read_forecast(run_dir, plan), read_notes(run_dir)
+    notes = read_notes(run_dir)
     steering = [event for event in events if isinstance(event, SteeringAsked | StageSteered | SteeringRefused)]
     return Records(
-        run_dir, plan, state, seen, metrics, cpu, partial, steering, own, wrong, forecast, judged, notes,
+        run_dir, plan, state, seen, metrics, cpu, partial, steering, own, wrong, judged, notes,
         _hosts(run_dir, state),
     )  # fmt: skip
 
@@ -192,25 +188,6 @@ def find_partial_files(plan: Plan) -> list[PartialFile]:
                 index = read_index(path / "md.idx") if path.is_dir() else None
                 found.append(PartialFile(Path(value), path, None if index is None else index.steps))
     return found
-
-
-def read_forecast(run_dir: Path, plan: Plan) -> Forecast | None:
-    """The forecast that was made before the run, from `forecast.json` in its directory.
-
-    None where none was made, or where it is of another version or plan: the report does without it.
-    """
-    if not (run_dir / "forecast.json").exists():
-        return None
-
-    from workflow.forecast.forecast_model import FORECAST_FILE, FORECAST_VERSION, Forecast
-
-    try:
-        forecast = Forecast.model_validate(read_json((run_dir / FORECAST_FILE).read_bytes()))
-    except (OSError, ValueError):
-        return None
-    stages, streams = {each.name for each in plan.stages}, {each.name for each in plan.streams}
-    fits = {each.name for each in forecast.stages} <= stages and {each.name for each in forecast.streams} <= streams
-    return forecast if fits and forecast.forecast_version == FORECAST_VERSION else None
 
 
 class RanksOnNode(NamedTuple):

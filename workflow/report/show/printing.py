@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from workflow.report.report_model import Report
     from workflow.report.show.terminal import Output
     from workflow.spec.models.component import Component
-    from workflow.spec.origins import Origins
 
 
 def show_report(report: Report, output: Output | None = None, run_dir: Path | None = None) -> None:
@@ -183,21 +182,18 @@ def _show_launch_lines(plan: Plan, output: Output) -> None:
         output.say(f"  {name}: {shlex.join(argv)}")
 
 
-def show_forecast(forecast: Forecast, origins: Origins, output: Output) -> None:
-    """What a run of the plan will take, by what was measured on its site."""
-    from workflow.plan.plan_notes import located
-    from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
+def show_forecast(forecast: Forecast, output: Output) -> None:
+    """What a step of the plan costs, by what was measured on its site."""
+    from workflow.report.show.forecast_tables import cost_table, pace_text
 
+    output.say(f"\nforecast, by what was measured on site {forecast.site}", "bold")
     if forecast.is_empty:
-        output.say(f"\nforecast, site {forecast.site}: {NOTHING_KNOWN}")
+        output.say("  nothing is known of this pipeline yet: run it once, then `wf calibrate RUN`")
         return
-    output.say(f"\nforecast, site {forecast.site}: calibrated {forecast.calibrated}", "bold")
-    for line in pace_lines(forecast):
-        output.say(f"  {line}")
-    for table in forecast_tables(forecast):
-        output.draw(table)
-    warnings = [each._replace(level="warning") for each in located(forecast.warnings, origins)]
-    show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], output)
+    for pace in forecast.paces:
+        output.say(f"  {pace_text(pace, named=len(forecast.paces) > 1)}")
+    output.draw(cost_table(forecast))
+    show_messages(to_notes(forecast.notes), output)
 
 
 def show_lines(lines: Sequence[str]) -> None:

@@ -342,15 +342,13 @@ def tables_of_report(report: Report, view: View) -> list[Table]:
     The members of an ensemble are one row, and its streams another.
     """
     from workflow.report.show.folded_members import fold_report, spread_lines  # the live display imports this module
-    from workflow.report.show.forecast_tables import measured_table
     from workflow.report.show.member_values import members_of_run
 
     folded = fold_report(report)
     stages = stage_table(folded, view)
     if view != "status":
         stages = stages._replace(below=[*map(LineBelow, spread_lines(report)), *stages.below])
-    tables = [stages, *members_of_run(report, view), stream_table(folded, view), expectation_table(report, view)]
-    return tables if view == "status" else [*tables, measured_table(report)]
+    return [stages, *members_of_run(report, view), stream_table(folded, view), expectation_table(report, view)]
 
 
 # Of a large run the page has the first nodes; proof.json has all.

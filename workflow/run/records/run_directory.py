@@ -393,7 +393,7 @@ def point_latest(runs: Path, directory: Path) -> None:
 _RECORDS = {
     "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
-    "forecast.json", "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, PIECES,
+    "expectations.json", "notes.jsonl", PART_FILE, NEXT_PART_FILE, PIECES,
     "report.json", "report.html", "stages", STREAMS, ATTACHED,
 }  # fmt: skip
 

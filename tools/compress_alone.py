@@ -1,4 +1,4 @@
-"""Compresses one variable of a file again and again: `compress.py write FILE VARIABLE STEPS`, `compress.py read`.
+"""Compresses one variable of a file again and again: `compress_alone.py write FILE VARIABLE STEPS`, or `… read`.
 
 The writer prints as one line of JSON the size of the variable in bytes and the seconds that each write into the buffer
 of ADIOS2 took, the reader those that each read took. ADIOS2 applies its operators inside these calls.

@@ -1,1 +1,0 @@
-"""Programs that `wf calibrate` runs as stages."""
