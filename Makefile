@@ -55,7 +55,7 @@ ALONE  := $(filter-out $(SHARED),$(sort $(wildcard tests/faults/test_*.py)))
 PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
 
 test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## the checks and tests, with PyPI's ADIOS2 and with one that has MPI
-	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(patsubst %,--ignore=%,$(MEASURED) $(HURT) $(ALONE))
+	$(PARTS) $(BIN)/python -m pytest --turns --numprocesses 2 --dist loadfile $(patsubst %,--ignore=%,$(MEASURED) $(HURT) $(ALONE))
 	$(PARTS) $(BIN)/python -m pytest $(MEASURED)
 
 test-faults: $(VENV)/dev $(VENV)-mpi/ready  ## runs that are killed, stopped, started again and resumed

@@ -18,6 +18,8 @@ from openpmd_viewer import OpenPMDTimeSeries
 from tests.support import openpmd_programs
 from workflow import stage
 
+pytestmark = pytest.mark.turns(2)
+
 ROOT = Path(__file__).parents[2]
 ARCHIVE = ROOT / "components/archive/program.py"
 PROGRAMS = ROOT / "tests/support/openpmd_programs.py"

@@ -35,6 +35,8 @@ from workflow.stage.adios import followed_engine
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.stream_engines import StepStatus
 
+pytestmark = pytest.mark.turns(2)
+
 
 @pytest.fixture
 def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveRun]:

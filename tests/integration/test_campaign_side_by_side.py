@@ -14,7 +14,10 @@ from tests.support.waiting import wait_until
 from workflow.run.control.lease import Lease, read_lease
 
 ONE_CORE = len(os.sched_getaffinity(0)) < 2
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(ONE_CORE, reason="side by side needs two cores")]
+pytestmark = [
+    *[pytest.mark.slow, pytest.mark.skipif(ONE_CORE, reason="side by side needs two cores")],
+    pytest.mark.turns(2),
+]
 CAMPAIGN = "matrix: {stages.one.env.VALUE: [1, 2]}\nside_by_side: cores\n"
 MANAGER = "process_worker_pool"
 

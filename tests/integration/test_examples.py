@@ -18,6 +18,8 @@ from workflow.plan.read_plan import read_plan
 from workflow.report.report_model import Report
 from workflow.run.records.run_directory import kept_plan
 
+pytestmark = pytest.mark.turns(2)
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pipeline.yaml"))
 WAYS: dict[str, list[str]] = {

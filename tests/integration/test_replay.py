@@ -16,6 +16,8 @@ from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError
 from workflow.plan.topology.replayed_pipeline import ReplayOptions
 
+pytestmark = pytest.mark.turns(2)
+
 PIPELINE = """
 stages:
   sim: {{component: gray_scott, with: {{size: [16], steps: 200, write_every: 10}}}}

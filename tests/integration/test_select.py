@@ -17,6 +17,8 @@ from workflow import load_pipeline, make_plan, stage
 from workflow.errors import SpecError
 from workflow.testing import ComponentRunFailed
 
+pytestmark = pytest.mark.turns(2)
+
 if TYPE_CHECKING:
     from workflow.testing.pytest_plugin import RunComponent
 

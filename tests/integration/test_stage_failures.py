@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.stage_programs import BUILDS, SST, STEPS, end, finish, has_mpi, metrics, started
 
+pytestmark = pytest.mark.turns(2)
+
 # UCX ends the process of a reader whose writer dies during a transfer, before it can print a message.
 TCP = {**SST, "DataTransport": "WAN"}
 

@@ -22,6 +22,8 @@ from workflow.errors import RunError
 from workflow.formats.json_lines import append_record
 from workflow.run.state.events import StageSteered, SteeringRefused
 
+pytestmark = pytest.mark.turns(2)
+
 Make = Callable[..., SteeredRun]
 
 

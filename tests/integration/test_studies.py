@@ -16,6 +16,8 @@ from workflow import run_campaign
 from workflow.api.campaigns import plan_campaign
 from workflow.compare.compare_runs import compare_runs
 
+pytestmark = pytest.mark.turns(2)
+
 FOLDER = ROOT / "examples/campaigns"
 STUDIES = sorted(
     path.parent

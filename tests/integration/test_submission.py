@@ -30,6 +30,8 @@ from workflow.run.state.lifecycle_events import RunFinished
 from workflow.submit import job_cancellation, job_status
 from workflow.submit.job_status import follow_job
 
+pytestmark = pytest.mark.turns(2)
+
 PIPELINE = """
 wf: 1
 name: small

@@ -18,6 +18,8 @@ from workflow.run.records.events_file import read_events
 from workflow.run.records.run_directory import read_filled_plan
 from workflow.run.state.lifecycle_events import DeadlinePassed
 
+pytestmark = pytest.mark.turns(2)
+
 STEPS = 30
 KEEP = "archive, with: {path: kept.bp}"
 STEP = ["--set", "deadlines.step=8 s"]

@@ -15,6 +15,8 @@ from tests.support.pipelines import Done
 from tests.support.training_runs import EXAMPLE, last_error, reports, train, train_in_parts
 from workflow.compare.compare_runs import compare_runs
 
+pytestmark = pytest.mark.turns(2)
+
 SHORTER = ("--set", "stages.simulation.with.steps=1500")
 
 

@@ -15,6 +15,8 @@ import pytest
 from tests.support.ucx_here import FASTEST, UCX_WORKS
 from workflow.site.adios2_library import adios2_planes
 
+pytestmark = pytest.mark.turns(2)
+
 # SST, however its steps go: `via` of an option is an engine by name.
 BY_NAME = "transport: auto"
 # What is asked for → what runs.
