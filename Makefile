@@ -77,6 +77,7 @@ test-gpu:  ## copies to and from a GPU, of a machine that has one: GPU_PYTHON=â€
 
 TABLES ?= tests tests/cluster tests/programs
 reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
+	$(BIN)/python -m tests.support.slurm_cluster install
 	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
 
 # Of the tables of runs that go on: docs/reliability.md.
@@ -106,9 +107,9 @@ hdf5-mpi: $(VENV)-mpi/ready  ## h5py with MPI against Debian's HDF5 (about two m
 	$(VENV)-mpi/bin/python tools/h5py_mpi.py --install
 
 unit: $(VENV)/dev  ## the fast tests only; those of a room: ROOM=plan
-	$(BIN)/python -m pytest $(if $(ROOM),$(wildcard tests/unit/test_$(ROOM).py tests/unit/test_$(ROOM)_*.py),tests/unit tests/specs tests/golden)
+	$(BIN)/python -m pytest $(if $(ROOM),$(or $(wildcard tests/unit/test_$(ROOM).py tests/unit/test_$(ROOM)_*.py),$(error there are no tests of a room $(ROOM))),tests/unit tests/specs tests/golden)
 
-check: lint types imports  ## what a change needs while it is made: the checks, and the unit tests of what it touches
+check: lint types imports  ## what a change needs while it is made: the checks, and the unit tests that import what it touches
 	tests="$$($(BIN)/python tools/changed_tests.py)"; [ -z "$$tests" ] || $(BIN)/python -m pytest -q $$tests
 
 lint: $(VENV)/dev  ## ruff, and no file in git that does not belong there

@@ -28,7 +28,7 @@ from workflow.site.site_model import Site, is_here
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.suggest import did_you_mean, nearest_name, shortened
-from workflow.spec.user_paths import exists
+from workflow.spec.user_paths import exists, is_file
 
 if TYPE_CHECKING:
     from workflow.plan.topology.declared_stages import CompletePipeline
@@ -251,10 +251,13 @@ def _program(stage: StagePlan, key: str, written: str) -> Need:
 
 def _script(stage: StagePlan, key: str, path: Path, written: str) -> Need:
     """A file that an interpreter executes."""
-    if exists(path):
+    is_folder = exists(path) and path.is_dir()
+    if exists(path) and not is_folder:
         return Need(stage.name, key, "ok", str(path))
     hint = _nearest_file(path, written) or "write it, or correct `command`"
-    detail = f"there is no file `{shortened(written, 200)}`"
+    detail = (
+        f"`{shortened(written, 200)}` is a folder" if is_folder else f"there is no file `{shortened(written, 200)}`"
+    )
     return Need(stage.name, key, "missing", detail, hint, certain=not stage.starts_after)
 
 
@@ -279,11 +282,13 @@ _IMPORTS_ADIOS2 = re.compile(r"^\s*(?:import|from)\s(?:[^#\n]*[\s,])?adios2\b", 
 
 def _text_of_script(stage: StagePlan, path: Path, opens_streams: bool) -> Iterator[Need]:
     """Whether a script reads the config that is made for it, and opens its streams as its ports say."""
+    configured = [end for end in stage.ends if end.config is not None and end.dialect in ("adios2.xml", "adios2.yaml")]
+    if not (configured or opens_streams) or not is_file(path):  # reading a pipe would take its text away, or wait
+        return
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    configured = [end for end in stage.ends if end.config is not None and end.dialect in ("adios2.xml", "adios2.yaml")]
     if configured:
         made, named = [Path(str(end.config)).name for end in configured], _CONFIG.findall(text)
         if named and not any(Path(each).name in made for each in named):

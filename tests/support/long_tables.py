@@ -6,7 +6,7 @@ A test that is run a number of times inside needs the mark alone: `pytest.param(
 beside the number for every run.
 
 Tests that wait long are marked `turns(3)`: with the option `--turns`, which the targets of the Makefile give, one in
-three of them runs, another one at other commits, and the whole within some. `make reliability` runs all.
+three of them runs, by the hash of the commit: another one at other commits. `make reliability` runs all.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def test_a_session_that_does_not_stop_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("was_open", [True, False], ids=["was open", "was always refused"])
-def test_a_silent_driver_on_another_host_is_dead_when_its_open_door_is_closed(
+def test_a_silent_driver_on_another_host_is_dead_when_its_open_endpoint_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_open: bool
 ) -> None:
     """Silence alone may be that of a file system that stalls, and a firewall may refuse what it has never let pass."""
@@ -110,12 +110,12 @@ def test_a_silent_driver_on_another_host_is_dead_when_its_open_door_is_closed(
     driver = Lease("elsewhere", 12, 0, str(tmp_path), "another boot", 3)
     (tmp_path / LEASE_FILE).write_text(json.dumps(asdict(driver)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        door = listener.getsockname()
+        endpoint = listener.getsockname()
         if was_open:
-            watch = DriverWatch(tmp_path, driver, [door])
+            watch = DriverWatch(tmp_path, driver, [endpoint])
             assert not watch.is_lost(), "its file system may stall"
     if not was_open:
-        watch = DriverWatch(tmp_path, driver, [door])
+        watch = DriverWatch(tmp_path, driver, [endpoint])
     assert watch.is_lost() is was_open
 
 

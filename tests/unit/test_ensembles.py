@@ -247,3 +247,11 @@ streams:
     assert links(plan) == {f"edge-{at}": (f"sim-{at}", [f"sim-{(at + 1) % 3}"]) for at in range(3)}
     assert end_of(plan, "sim-0", "edge-2").port == "left"
     assert end_of(plan, "sim-0", "edge-0").port == "right"
+
+
+def test_the_collected_stream_is_kept_and_not_those_of_the_members(plan_of: Planner) -> None:
+    """Each kept stream is one more reader; what keeps nothing keeps nothing of the members either."""
+    plan = plan_of(ensemble("2").replace("collect: any", "collect: all, via: sst, keep: true"))
+    assert [stream.name for stream in plan.streams if stream.spool] == ["field"]
+    plan = plan_of(ensemble("2").replace("collect: any", "collect: all, via: bp5, keep: false"))
+    assert not any(stream.keep for stream in plan.streams if stream.name.startswith("field"))

@@ -107,7 +107,10 @@ def test_a_program_that_read_steps_of_another_size_is_not_known(tmp_path: Path) 
     forecast = make_forecast(with_size(make_plan(), "atoms", 4_800_000), known(tmp_path))
     compute, read = cost(forecast, "saxs", "compute"), cost(forecast, "saxs", "read atoms")
     assert compute.seconds is read.seconds is None
-    assert compute.source == "it read steps of another size in run former: run it once, then `wf calibrate RUN`"
+    assert compute.source == (
+        "it read steps of 2.40 MB in run former, here they have 4.80 MB: correct `step_size:`, or run it once, then "
+        "`wf calibrate RUN`"
+    )
     assert read.source.startswith("SST, read by 1 rank was measured up to 2.40 MB, not with 4.80 MB: ")
 
 
@@ -190,7 +193,7 @@ def test_files_and_queues_that_discard_separate_stages(tmp_path: Path) -> None:
 def test_stages_that_share_cores_are_named(tmp_path: Path) -> None:
     # The node of the plan has one core.
     (note,) = make_forecast(make_plan(), known(tmp_path)).notes
-    assert note.startswith("the stages on node 0 ask for 4 cores and share 1: ")
+    assert note.startswith("the stages on node 0 have 4 processes and share 1 core: ")
     node = make_plan().node.model_copy(update={"cores": 4})
     assert make_forecast(make_plan().model_copy(update={"node": node}), known(tmp_path)).notes == []
 
@@ -222,7 +225,7 @@ def test_a_reader_that_takes_a_part_of_a_step(tmp_path: Path) -> None:
     assert cost(forecast, "saxs", "compute").seconds is not None
     found = find_earlier_runs(make_plan(), calibration)
     (end,) = [end for end in make_plan().stage("saxs").ends if end.side == "read"]
-    assert found.share(make_plan().stage("saxs"), end) == 0.5 and found.sizes["atoms"].bytes == 2.4 * MB
+    assert found.share(make_plan().stage("saxs"), end) == 0.5 and found.sizes["atoms"] == 2.4 * MB
 
 
 def test_an_analysis_of_each_tenth_step(tmp_path: Path) -> None:
@@ -249,13 +252,46 @@ def test_steps_of_streams_in_a_circle(tmp_path: Path) -> None:
         assert found.stream_steps == pytest.approx({"atoms": share, "pattern": share})
 
 
+def test_a_stage_that_writes_ten_steps_for_each_that_it_reads_computes_as_often(tmp_path: Path) -> None:
+    """A record counts the steps of the faster end."""
+    calibration = known(tmp_path)
+    saxs = next(each for each in calibration.stages if each.program == "saxs")
+    ports = [each.model_copy(update={"per_step": 0.1 if each.side == "read" else 1.0}) for each in saxs.ports]
+    records = [each if each is not saxs else saxs.model_copy(update={"ports": ports}) for each in calibration.stages]
+    found = find_earlier_runs(make_plan(), calibration.model_copy(update={"stages": records}))
+    assert found.stage_steps == pytest.approx({"md": 1.0, "saxs": 10.0, "keep": 10.0})
+    assert found.stream_steps == pytest.approx({"atoms": 1.0, "pattern": 10.0})
+
+
+def test_who_reads_no_data_does_the_same_whatever_their_size(tmp_path: Path) -> None:
+    calibration = with_ports(known(tmp_path), "saxs", bytes_per_step=0.0)
+    forecast = make_forecast(with_size(make_plan(), "atoms", 4_800_000), calibration)
+    assert cost(forecast, "saxs", "compute").seconds is not None
+
+
+def test_programs_without_workflow_stage_are_not_to_be_calibrated(tmp_path: Path) -> None:
+    plan = make_plan()
+    stages = [each.model_copy(update={"observed": "evidence", "component": "own"}) if each.name == "saxs" else each
+              for each in plan.stages]  # fmt: skip
+    forecast = make_forecast(plan.model_copy(update={"stages": stages}), known(tmp_path))
+    assert cost(forecast, "saxs", "compute").source == "its program does not use workflow.stage"
+
+
+def test_a_group_behind_a_queue_that_discards_is_no_more_complete_than_it_is(tmp_path: Path) -> None:
+    calibration = known(tmp_path, md_s=0.05, saxs_s=0.01)
+    stages = [each for each in calibration.stages if each.program != "saxs"]
+    paces = make_forecast(make_plan(when_full="discard"), calibration.model_copy(update={"stages": stages})).paces
+    behind = next(pace for pace in paces if pace.stages == ["saxs"])
+    assert behind.stage == "md" and not behind.complete
+
+
 def test_a_pipe_writes_what_it_reads(tmp_path: Path) -> None:
     """Whatever its earlier run wrote: that was of another simulation."""
     plan = make_plan()
     md, saxs, keep = plan.stages
     pipe = saxs.model_copy(update={"added": "pipe"})
     found = find_earlier_runs(plan.model_copy(update={"stages": [md, pipe, keep]}), known(tmp_path))
-    assert {name: size.bytes for name, size in found.sizes.items()} == {"atoms": 2.4 * MB, "pattern": 2.4 * MB}
+    assert found.sizes == {"atoms": 2.4 * MB, "pattern": 2.4 * MB}
 
 
 def test_a_long_chain_that_passes_on() -> None:
@@ -280,7 +316,7 @@ def test_a_long_chain_that_passes_on() -> None:
     streams[0] = streams[0].model_copy(update={"step_size": MB})
     plan = plan.model_copy(update={"stages": [*stages[::-1], first], "streams": streams[::-1]})
     found = find_earlier_runs(plan, Calibration(site="local"))
-    assert {size.bytes for size in found.sizes.values()} == {MB} and len(found.sizes) == count - 1
+    assert {*found.sizes.values()} == {MB} and len(found.sizes) == count - 1
     assert set(found.stage_steps.values()) == set(found.stream_steps.values()) == {1.0}
     assert len(found.stage_steps) == count
 

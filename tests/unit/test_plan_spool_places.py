@@ -81,8 +81,17 @@ def test_two_readers_that_are_started_again_must_be_on_one_node(plan_of: Planner
 
 
 def test_what_nobody_reads_is_said(plan_of: Planner) -> None:
-    (said,) = advice(plan_of(text("{where: /dev/shm, steps: 4}", do="stop")))
+    said, _ = advice(plan_of(text("{where: /dev/shm}", do="stop")))
     assert "only `wf attach` and `wf look --live` can read what it keeps" in said
+    assert advice(plan_of(text("{where: /dev/shm, steps: 4}", do="stop"))) == [], "as something that is attached needs"
+
+
+def test_what_files_do_not_heed_is_said(plan_of: Planner) -> None:
+    (said,) = advice(
+        plan_of(text("{where: /dev/shm, steps: 4}", do="stop").replace("keep: {where", "via: bp5, keep: {where"))
+    )
+    assert said.endswith("a file keeps all steps, at its own path: `steps` and `where` are for streams in memory")
+    assert advice(plan_of(text("true", do="stop").replace("keep: true", "via: bp5, keep: true"))) == []
 
 
 def test_a_launcher_without_guards_has_no_spools_on_several_nodes(plan_of: Planner) -> None:

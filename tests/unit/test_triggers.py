@@ -75,6 +75,8 @@ def test_failures_of_the_stage(plan_of: Planner) -> None:
     restarted = plan_of(text("keep: true", "restart"))
     assert restarted.stream("count-when").spool == "count-when-spool"
     assert restarted.stage("count-when").restart is None
+    plan = plan_of(text("keep: true"))
+    assert (plan.stream("count-when").spool, plan.stream("positions").spool != "") == ("", True)
 
 
 def test_what_is_ignored_is_ignored_with_what_selects_for_it(plan_of: Planner) -> None:

@@ -20,7 +20,7 @@ FOLDER = "calibration"
 
 
 def find_calibration(site: str) -> Path | None:
-    """The file of a site; None where it has not been calibrated."""
+    """The file of a site; None where no run was kept."""
     return next((file for folder in config_dirs(FOLDER) if is_file(file := folder / f"{site}.json")), None)
 
 

@@ -102,7 +102,7 @@ def find_runs(given: Path) -> list[Path]:
 
 def make_calibration(run_dirs: Sequence[Path]) -> tuple[Calibration, list[str]]:
     """What these runs measured, and of which of their stages nothing is known, with the reason."""
-    pools: dict[str, _Pool] = {}
+    pools: list[_Pool] = []
     notes: dict[str, None] = {}
     site = ""
     for run_dir in run_dirs:
@@ -121,11 +121,12 @@ def make_calibration(run_dirs: Sequence[Path]) -> tuple[Calibration, list[str]]:
                 why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it has no steps"
                 notes[f"stage {stage.name}: {why}"] = None
             for record, seconds in _measured(stage, metrics, records.metrics, plan, run, host):
-                key = record.model_dump_json(exclude={"seconds", "run", "host"})
-                pool = pools.setdefault(key, _Pool(record))
+                pool = next((each for each in pools if _is_same(each.record, record)), None)
+                if pool is None:
+                    pools.append(pool := _Pool(record))
                 pool.runs.append(run)
                 pool.seconds += seconds
-    every = [pool.to_record() for pool in pools.values()]
+    every = [pool.to_record() for pool in pools]
     stages = [each for each in every if isinstance(each, StageRecord)]
     ends = [each for each in every if isinstance(each, MovingRecord)]
     return Calibration(site=site, stages=stages, ends=ends), list(notes)
@@ -136,6 +137,12 @@ def merged(new: Calibration, old: Calibration) -> Calibration:
     stages = [each for each in old.stages if not any(_same_stage(each, other) for other in new.stages)]
     ends = [each for each in old.ends if not any(_same_end(each, other) for other in new.ends)]
     return new.model_copy(update={"stages": [*new.stages, *stages], "ends": [*new.ends, *ends]})
+
+
+def _is_same(one: StageRecord | MovingRecord, other: StageRecord | MovingRecord) -> bool:
+    if isinstance(one, StageRecord):
+        return isinstance(other, StageRecord) and _same_stage(one, other)
+    return isinstance(other, MovingRecord) and _same_end(one, other)
 
 
 def _same_stage(one: StageRecord, other: StageRecord) -> bool:

@@ -57,6 +57,4 @@ def _show(given: str | None, as_json: bool) -> None:
 
     click.echo(f"site {site}")
     for table in calibration_tables(calibration):
-        if table.rows:
-            click.echo("")
-            make_output().draw(table)
+        make_output().draw(table)

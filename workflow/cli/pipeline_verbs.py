@@ -370,7 +370,7 @@ def replay(
     """Run the analyses of a run again, on what it has recorded.
 
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
-    run). Recorded streams stand in for the stages that are not named: files, spools (`spool: auto`), and what the
+    run). Recorded streams stand in for the stages that are not named: files, spools (`keep: true`), and what the
     component `archive` has kept. Exits as `wf run` does.
     """
     from workflow.api.replays import load_replay

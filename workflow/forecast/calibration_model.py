@@ -22,7 +22,8 @@ class CalibrationPart(BaseModel):
 
 
 class EndKind(CalibrationPart):
-    """All that decides what moving a step of a given size takes at one end of a stream."""
+    """What ends have in common whose times of moving a step are compared. Other engine parameters, and who is at the
+    other end, are not recorded."""
 
     engine: str
     transport: str = Field(description="SST's transport: tcp, rdma, ucx, mpi; empty: a file, or shared memory")

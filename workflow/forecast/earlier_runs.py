@@ -25,11 +25,12 @@ class StageIdentity(NamedTuple):
     ranks: int
 
 
-class StreamSize(NamedTuple):
-    """Bytes of a step of a stream, and where that is from."""
+class OtherSize(NamedTuple):
+    """A run in which a stage read steps of so many bytes, where they have so many now."""
 
-    bytes: float
-    source: str
+    run: str
+    then: float
+    now: float
 
 
 @dataclass
@@ -38,9 +39,10 @@ class EarlierRuns:
 
     records: dict[str, StageRecord] = field(default_factory=dict)
     """Stage → its newest record with steps of the sizes that it gets now."""
-    differing: dict[str, StageRecord] = field(default_factory=dict)
-    """Stage → its newest record, where it read steps of other sizes only: it says nothing of this plan."""
-    sizes: dict[str, StreamSize] = field(default_factory=dict)
+    differing: dict[str, OtherSize] = field(default_factory=dict)
+    """Stage → its newest run, where it read steps of other sizes only: it says nothing of this plan."""
+    sizes: dict[str, float] = field(default_factory=dict)
+    """Stream → bytes of a step."""
     stage_steps: dict[str, float] = field(default_factory=dict)
     """Steps of each stage for one step of the sources of the pipeline."""
     stream_steps: dict[str, float] = field(default_factory=dict)
@@ -103,8 +105,8 @@ def same_size(one: float, other: float) -> bool:
 def find_earlier_runs(plan: Plan, calibration: Calibration) -> EarlierRuns:
     """Stage by stage along the streams: what a stage reads decides which record is of it, and what it writes.
 
-    A stage makes a step for each step of its fastest input. A stream that closes a circle does not count: its size and
-    its steps follow from those of the others.
+    A stage makes a step for each step of its fastest input, or as many as an earlier run made. A stream that closes a
+    circle does not count: its size and its steps follow from those of the others.
     """
     found = EarlierRuns()
     written: dict[str, list[str]] = {stage.name: [] for stage in plan.stages}
@@ -114,15 +116,15 @@ def find_earlier_runs(plan: Plan, calibration: Calibration) -> EarlierRuns:
         for reader in stream.readers if not stream.closes_circle else []:
             order.add(reader, stream.writer)
         if stream.step_size is not None:
-            found.sizes[stream.name] = StreamSize(stream.step_size, "the plan")
+            found.sizes[stream.name] = stream.step_size
     for name in order.static_order():
         stage = plan.stage(name)
         identity = stage_identity(stage)
         _take_record(found, stage, plan, (each for each in calibration.stages if identity_of(each) == identity))
-        inputs = [end.stream for end in stage.ends if end.side == "read" and end.stream in found.stream_steps]
-        found.stage_steps[name] = max((found.stream_steps[each] for each in inputs), default=1.0)
+        inputs = [end for end in stage.ends if end.side == "read" and end.stream in found.stream_steps]
+        found.stage_steps[name] = max((_steps_for(found, stage, end) for end in inputs), default=1.0)
         for of_stage in written[name]:
-            _take_stream(found, stage, of_stage, inputs)
+            _take_stream(found, stage, of_stage, [end.stream for end in inputs])
     return found
 
 
@@ -131,12 +133,22 @@ def _take_record(found: EarlierRuns, stage: StagePlan, plan: Plan, records: Iter
     inputs = [end for end in stage.ends if end.side == "read" and not plan.stream(end.stream).closes_circle]
     for record in records:
         ports = [(record.port(end.port, "read"), found.sizes.get(end.stream)) for end in inputs]
-        read = [(port.bytes_per_step / port.share, whole) for port, whole in ports if port is not None]
-        if all(whole is not None and same_size(amount, whole.bytes) for amount, whole in read):
+        # Who reads no data of a stream, but its steps, does the same whatever their size.
+        read = [(port.bytes_per_step / port.share, whole) for port, whole in ports if port and port.bytes_per_step]
+        other = [(then, now) for then, now in read if now is not None and not same_size(then, now)]
+        if any(now is None for _, now in read):
+            continue
+        if not other:
             found.records[stage.name] = record
             return
-        if all(whole is not None for _, whole in read):
-            found.differing.setdefault(stage.name, record)
+        found.differing.setdefault(stage.name, OtherSize(record.run, *other[0]))
+
+
+def _steps_for(found: EarlierRuns, stage: StagePlan, end: EndPlan) -> float:
+    """Steps of a stage for those that come at this end. One that writes ten for each has ten, by its record."""
+    record = found.records.get(stage.name)
+    port = None if record is None else record.port(end.port, "read")
+    return found.stream_steps[end.stream] / (port.per_step if port is not None and port.per_step else 1.0)
 
 
 def _take_stream(found: EarlierRuns, stage: StagePlan, stream: str, inputs: Sequence[str]) -> None:
@@ -150,5 +162,5 @@ def _take_stream(found: EarlierRuns, stage: StagePlan, stream: str, inputs: Sequ
         return
     if stage.passes_on and inputs and inputs[0] in found.sizes:
         found.sizes[stream] = found.sizes[inputs[0]]
-    elif port is not None and record is not None and port.bytes_per_step:
-        found.sizes[stream] = StreamSize(port.bytes_per_step, f"run {record.run}")
+    elif port is not None and port.bytes_per_step:
+        found.sizes[stream] = port.bytes_per_step

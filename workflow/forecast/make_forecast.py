@@ -25,7 +25,10 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
     """The forecast. Pure."""
     known = find_earlier_runs(plan, calibration)
     costs = {
-        stage.name: [_compute(stage, known), *(_move(stage, end, plan, known, calibration) for end in stage.ends)]
+        stage.name: [
+            _compute(stage, known),
+            *(_move(stage, end, plan, known, calibration) for end in stage.ends if has_steps(plan, end)),
+        ]
         for stage in plan.stages
     }
     return Forecast(
@@ -36,14 +39,23 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
     )
 
 
+def has_steps(plan: Plan, end: EndPlan) -> bool:
+    """Whether what moves at this end is steps, and not a file as a whole."""
+    return plan.stream(end.stream).traits.has_steps
+
+
 def _compute(stage: StagePlan, known: EarlierRuns) -> Cost:
     """What a stage computes for a step: as in an earlier run of the same program with steps of the same size."""
     record, differing = known.records.get(stage.name), known.differing.get(stage.name)
     if record is not None:
         source = f"{plural(record.seconds.count, 'step')} of run {record.run}"
         return Cost(stage.name, "compute", "", record.seconds, source)
-    why = "" if differing is None else f"it read steps of another size in run {differing.run}: "
-    return Cost(stage.name, "compute", "", None, why + RUN_IT)
+    if stage.observed == "evidence":
+        return Cost(stage.name, "compute", "", None, "its program does not use workflow.stage")
+    if differing is None:
+        return Cost(stage.name, "compute", "", None, RUN_IT)
+    sizes = f"steps of {size(differing.then)} in run {differing.run}, here they have {size(differing.now)}"
+    return Cost(stage.name, "compute", "", None, f"it read {sizes}: correct `step_size:`, or {RUN_IT}")
 
 
 def _move(stage: StagePlan, end: EndPlan, plan: Plan, known: EarlierRuns, calibration: Calibration) -> Cost:
@@ -58,7 +70,7 @@ def _move(stage: StagePlan, end: EndPlan, plan: Plan, known: EarlierRuns, calibr
     whole, kind = known.sizes.get(end.stream), end_kind(stage, end, plan)
     if whole is None:
         return unknown(f"its steps may be of any size: state `step_size:`, or {RUN_IT}")
-    amount = whole.bytes * known.share(stage, end)
+    amount = whole * known.share(stage, end)
     points = sorted((each for each in calibration.ends if each.kind == kind), key=lambda each: each.bytes)
     if not points:
         return unknown(f"{kind.text} was not measured: {RUN_IT}")
@@ -77,11 +89,16 @@ def _paces(plan: Plan, known: EarlierRuns, costs: Mapping[str, Sequence[Cost]]) 
     """That of each group of stages; one behind a queue that discards is no faster than what fills that queue."""
     paces = {names[0]: _pace(names, known, costs) for names in coupled_stages(plan)}
     group = {name: first for first, pace in paces.items() for name in pace.stages}
-    for stream in plan.streams:
-        source = paces[group[stream.writer]]
-        for first in {group[reader] for reader in stream.readers if stream.coupling == "live"}:
-            if paces[first].seconds.median < source.seconds.median:
-                paces[first] = replace(source, stages=paces[first].stages)
+    live = [(group[stream.writer], group[reader]) for stream in plan.streams if stream.coupling == "live"
+            for reader in stream.readers]  # fmt: skip
+    changed = True
+    while changed:  # along chains of such queues, in whatever order the plan has them
+        changed = False
+        for source, behind in live:
+            if paces[behind].seconds.median < paces[source].seconds.median:
+                complete = paces[source].complete and paces[behind].complete
+                paces[behind] = replace(paces[source], stages=paces[behind].stages, complete=complete)
+                changed = True
     return [pace for pace in paces.values() if pace.seconds.median]
 
 
@@ -121,17 +138,18 @@ def _couples(stream: StreamPlan) -> bool:
 
 
 def _shared_cores(plan: Plan) -> list[str]:
-    """That stages share cores, on the first such node: nobody measured what they take from each other."""
+    """That processes of stages that run at once share cores, on the first such node: what they take from each other was
+    not measured."""
     asked: dict[int, int] = {}
-    for stage in plan.stages:
+    for stage in (each for each in plan.stages if not each.starts_after):
         placement = stage.placement
         for node in (node for low, high in placement.nodes for node in range(low, high)):
-            asked[node] = asked.get(node, 0) + placement.ranks_per_node * max(1, placement.cores_per_rank)
+            asked[node] = asked.get(node, 0) + placement.ranks_per_node
     usable = len(plan.node.usable)
     crowded = next((node for node in sorted(asked) if asked[node] > usable), None)
     if crowded is None:
         return []
     return [
-        f"the stages on node {crowded} ask for {plural(asked[crowded], 'core')} and share {usable}: what they take "
-        "from each other is not known, and a step may take longer"
+        f"the stages on node {crowded} have {asked[crowded]} processes and share {plural(usable, 'core')}: what they "
+        "take from each other is not known, and a step may take longer"
     ]

@@ -28,7 +28,7 @@ from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
 from workflow.plan.streams.node_memory import share_memory
 from workflow.plan.streams.output_parameters import check_output_policies, check_step_outputs, name_in_directory
-from workflow.plan.streams.spool_places import check_spool_places
+from workflow.plan.streams.spool_places import check_spool_places, note_unheeded_keep
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.declared_stages import declared_stages
@@ -105,6 +105,7 @@ def make_plan(
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
         contract = stream_contract(stream, notes)
+        note_unheeded_keep(stream, notes)
         transport = choose_transport(stream, declared, placements, unshared.get(name, ""), site, origins, notes)
         decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport, pauses_s, on_node[name])
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)

@@ -166,6 +166,13 @@ def reading_ends(stream: Node) -> list[str]:
     return ends if all(isinstance(end, str) for end in ends) else []
 
 
+def keeps_nothing(stream: Node) -> bool:
+    """Whether a stream has `keep: false`, in either form."""
+    keep = stream.child("keep")
+    steps = None if keep is None else keep.child("steps")
+    return keep is not None and (keep.value is False or (steps is not None and steps.value == 0))
+
+
 def stage_of(end: str) -> str:
     """The stage of an end, `STAGE` or `STAGE.PORT`."""
     return end.partition(".")[0]
@@ -507,6 +514,8 @@ class _Expansion:
         writer, how = stage_of(text_at(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
         alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
+        if not keeps_nothing(stream):  # the collected stream is kept
+            alike.pop("keep", None)
         # Steps are merged as they come, whatever is the usual way of an engine.
         made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
         for index in members:

@@ -41,9 +41,9 @@ WORKERS_LABEL = "parsl"
 KEYS_FOLDER = f"{WORKERS_LABEL}/certificates"
 _PAUSE_S = 0.1
 DRIVER_FILE = "driver.json"
-_DOORS = "doors"
+_ENDPOINTS = "endpoints"
 # For an answer of the driver's host.
-_DOOR_S = 2.0
+_ANSWER_S = 2.0
 END_FILE = "end"
 # So long may the supervisors among its processes take to stop their runs.
 STOP_S = 45.0
@@ -142,22 +142,22 @@ def _silent(first: Lease, seen: Liveness) -> RunError:
     return RunError(text, way if seen.is_here else f"{way}; it counts as dead after {DEAD_S / 60:.0f} min of silence")
 
 
-Door = tuple[str, int]
+Endpoint = tuple[str, int]
 """Address and port of a process that ends with the driver, the interchange of Parsl."""
 
 
 class DriverWatch:
     """Whether the driver that started this process lives. One that was started after it is another one.
 
-    Its silence may be that of a file system that stalls. It is dead where besides its host refuses connections to one
-    of these `doors` that was open at the beginning: a firewall may refuse those that it has never let pass, and a host
-    that does not answer may be cut off.
+    Its silence may be that of a file system that stalls. It is dead when its host also refuses connections to one of
+    these `endpoints`, and had accepted them at the beginning: a firewall may refuse what it has never let pass, and a
+    host that does not answer may be cut off.
     """
 
-    def __init__(self, directory: Path, driver: Lease, doors: Sequence[Door] = ()) -> None:
+    def __init__(self, directory: Path, driver: Lease, endpoints: Sequence[Endpoint] = ()) -> None:
         self._directory, self._driver = directory, driver
         self._watch = LeaseWatch(directory, time.monotonic(), DEAD_S)
-        self._door = next((door for door in doors if _is_open(door)), None)
+        self._endpoint = next((endpoint for endpoint in endpoints if _is_open(endpoint)), None)
         self._looked = time.monotonic()
         self._lost = False
 
@@ -169,15 +169,15 @@ class DriverWatch:
             lease = read_lease(self._directory)
             replaced = lease is not None and _identity(lease) != _identity(self._driver)
             seen = self._watch.look(now)
-            closed = seen.silent_s >= SILENCE_S and self._door is not None and _is_open(self._door) is False
+            closed = seen.silent_s >= SILENCE_S and self._endpoint is not None and _is_open(self._endpoint) is False
             self._lost = replaced or not seen.alive or closed
         return self._lost
 
 
-def _is_open(door: Door) -> bool | None:
+def _is_open(endpoint: Endpoint) -> bool | None:
     """Whether somebody listens there; None where nobody says."""
     try:
-        with socket.create_connection(door, _DOOR_S):
+        with socket.create_connection(endpoint, _ANSWER_S):
             return True
     except ConnectionRefusedError:
         return False
@@ -225,14 +225,16 @@ def bound_command(folder: Path) -> list[str]:
     return module_command("workflow.campaign.execution.driver_lease", str(folder), "--")
 
 
-def write_driver(folder: Path, driver: Lease, doors: Sequence[Door] = ()) -> None:
+def write_driver(folder: Path, driver: Lease, endpoints: Sequence[Endpoint] = ()) -> None:
     """Keep the driver's lease, and where it can be met, in the folder of a pilot."""
-    (folder / DRIVER_FILE).write_text(json.dumps({**asdict(driver), _DOORS: doors}))
+    (folder / DRIVER_FILE).write_text(json.dumps({**asdict(driver), _ENDPOINTS: endpoints}))
 
 
 def _read_driver(folder: Path) -> DriverWatch:
     record = read_json((folder / DRIVER_FILE).read_bytes())
-    return DriverWatch(folder.parents[1], from_fields(Lease, record), [(host, port) for host, port in record[_DOORS]])
+    return DriverWatch(
+        folder.parents[1], from_fields(Lease, record), [(host, port) for host, port in record[_ENDPOINTS]]
+    )
 
 
 def main(arguments: list[str]) -> int:

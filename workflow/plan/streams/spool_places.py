@@ -12,6 +12,7 @@ from workflow.plan.placement.nodes import nodes_text
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.queue import MUCH
+from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
 
 _IN_RUN_DIR = "remove `where`: the run directory keeps it"
@@ -23,6 +24,16 @@ def spool_text(stream: StreamPlan) -> str:
     if stream.spool_steps is not None:
         amount = f"the newest {plural(stream.spool_steps, 'step')}"
     return f"{amount}, in {stream.spool_where or 'the run directory'}"
+
+
+def note_unheeded_keep(stream: JoinedStream, notes: Notes) -> None:
+    """Notes what is asked of the kept steps of a file, as after a switch of `via`: it has all of them, in its place."""
+    keep = stream.spec.keep
+    if keep is not None and (keep.where or keep.steps not in ("all", 0)) and not stream.engine.traits.in_memory:
+        notes.advise(
+            f"streams.{stream.name}.keep: a file keeps all steps, at its own path: `steps` and `where` are for streams "
+            "in memory"
+        )
 
 
 def check_spool_places(stages: Sequence[StagePlan], streams: Sequence[StreamPlan], site: Site, notes: Notes) -> None:
@@ -45,7 +56,7 @@ def readers_behind(stream: StreamPlan, stages: Mapping[str, StagePlan]) -> list[
 def _check_readers(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
     """Only the node that has the spool can read it."""
     key, readers, here = f"streams.{stream.name}.keep", readers_behind(stream, stages), stages[stream.spool].placement
-    if not readers:
+    if not readers and not stream.drops:
         notes.advise(
             f"{key}: only `wf attach` and `wf look --live` can read what it keeps: no reader of {stream.name} is "
             "started again (`on_failure: restart`), and after the run it is gone"
