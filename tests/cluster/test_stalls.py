@@ -90,6 +90,7 @@ def weather(
     server.send_signal(signal.SIGCONT)
     for each in (fuse, ext4):
         subprocess.run(["umount", "--lazy", each], check=False)
+    server.kill()  # it would wait until the last process that has a file there has ended
     server.wait(20)
 
 
