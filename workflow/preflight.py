@@ -251,7 +251,7 @@ def _program(stage: StagePlan, key: str, written: str) -> Need:
 
 def _script(stage: StagePlan, key: str, path: Path, written: str) -> Need:
     """A file that an interpreter executes."""
-    is_folder = exists(path) and path.is_dir()
+    is_folder = exists(path) and path.is_dir() and not exists(path / "__main__.py")  # which Python executes
     if exists(path) and not is_folder:
         return Need(stage.name, key, "ok", str(path))
     hint = _nearest_file(path, written) or "write it, or correct `command`"

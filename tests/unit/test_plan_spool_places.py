@@ -86,12 +86,11 @@ def test_what_nobody_reads_is_said(plan_of: Planner) -> None:
     assert advice(plan_of(text("{where: /dev/shm, steps: 4}", do="stop"))) == [], "as something that is attached needs"
 
 
-def test_what_files_do_not_heed_is_said(plan_of: Planner) -> None:
-    (said,) = advice(
-        plan_of(text("{where: /dev/shm, steps: 4}", do="stop").replace("keep: {where", "via: bp5, keep: {where"))
-    )
-    assert said.endswith("a file keeps all steps, at its own path: `steps` and `where` are for streams in memory")
-    assert advice(plan_of(text("true", do="stop").replace("keep: true", "via: bp5, keep: true"))) == []
+def test_what_files_do_not_heed_is_explained(plan_of: Planner) -> None:
+    short = text("{where: /dev/shm, steps: 4}", do="stop")
+    plan = plan_of(short.replace("keep: {where", "via: bp5, keep: {where"))
+    said = "a file keeps all steps, at its own path: `steps` and `where` are for streams in memory"
+    assert plan.reasons["streams.positions.keep"] == said and advice(plan) == []
 
 
 def test_a_launcher_without_guards_has_no_spools_on_several_nodes(plan_of: Planner) -> None:

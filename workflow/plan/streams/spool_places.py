@@ -27,13 +27,12 @@ def spool_text(stream: StreamPlan) -> str:
 
 
 def note_unheeded_keep(stream: JoinedStream, notes: Notes) -> None:
-    """Notes what is asked of the kept steps of a file, as after a switch of `via`: it has all of them, in its place."""
+    """Says, for `wf plan --explain`, that what is asked of kept steps means nothing for a file, as after a switch of
+    `via`: it has all of them, in its place."""
     keep = stream.spec.keep
     if keep is not None and (keep.where or keep.steps not in ("all", 0)) and not stream.engine.traits.in_memory:
-        notes.advise(
-            f"streams.{stream.name}.keep: a file keeps all steps, at its own path: `steps` and `where` are for streams "
-            "in memory"
-        )
+        text = "a file keeps all steps, at its own path: `steps` and `where` are for streams in memory"
+        notes.why(f"streams.{stream.name}.keep", text)
 
 
 def check_spool_places(stages: Sequence[StagePlan], streams: Sequence[StreamPlan], site: Site, notes: Notes) -> None:
