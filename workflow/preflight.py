@@ -251,14 +251,13 @@ def _program(stage: StagePlan, key: str, written: str) -> Need:
 
 def _script(stage: StagePlan, key: str, path: Path, written: str) -> Need:
     """A file that an interpreter executes."""
-    is_folder = exists(path) and path.is_dir() and not exists(path / "__main__.py")  # which Python executes
-    if exists(path) and not is_folder:
-        return Need(stage.name, key, "ok", str(path))
-    hint = _nearest_file(path, written) or "write it, or correct `command`"
-    detail = (
-        f"`{shortened(written, 200)}` is a folder" if is_folder else f"there is no file `{shortened(written, 200)}`"
-    )
-    return Need(stage.name, key, "missing", detail, hint, certain=not stage.starts_after)
+    shown, certain = shortened(written, 200), not stage.starts_after  # a stage before it may write it
+    if not exists(path):
+        hint = _nearest_file(path, written) or "write it, or correct `command`"
+        return Need(stage.name, key, "missing", f"there is no file `{shown}`", hint, certain)
+    if path.is_dir() and not exists(path / "__main__.py"):  # which Python executes
+        return Need(stage.name, key, "missing", f"`{shown}` is a folder", "name a script in it", certain)
+    return Need(stage.name, key, "ok", str(path))
 
 
 def _engines(stage: StagePlan) -> Iterator[Need]:

@@ -27,7 +27,7 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
     costs = {
         stage.name: [
             _compute(stage, known),
-            *(_move(stage, end, plan, known, calibration) for end in stage.ends if has_steps(plan, end)),
+            *(_move(stage, end, plan, known, calibration) for end in stage.ends if end.traits.has_steps),
         ]
         for stage in plan.stages
     }
@@ -37,11 +37,6 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
         costs=[cost for of_stage in costs.values() for cost in of_stage],
         notes=_shared_cores(plan),
     )
-
-
-def has_steps(plan: Plan, end: EndPlan) -> bool:
-    """Whether what moves at this end is steps, and not a file as a whole."""
-    return plan.stream(end.stream).traits.has_steps
 
 
 def _compute(stage: StagePlan, known: EarlierRuns) -> Cost:

@@ -39,7 +39,7 @@ from workflow.run.records.attached_runs import attached_to
 from workflow.run.records.find_runs import state_dir
 from workflow.run.records.job_record import JobRecord
 from workflow.run.state.events import AllocationReceived
-from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
+from workflow.schedulers.schedulers import cluster_here
 from workflow.site.discover import discover_allocation
 
 # Records of a job that began so long ago are removed.
@@ -119,7 +119,9 @@ def runs_here(plan: Plan) -> bool:
 
 def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | None, Allocation]:
     """The record that was written, None where there is none, and what the run may use."""
-    job = quote("-".join(filter(None, (allocation.source, _cluster(allocation.source), allocation.job))), safe="")
+    # Clusters of a centre may share a home.
+    cluster = cluster_here(allocation.source, os.environ)
+    job = quote("-".join(filter(None, (allocation.source, cluster, allocation.job))), safe="")
     # The second is of this host alone.
     shared, own = state_dir() / "jobs" / job, Path(temporary_folder(), f"wf-{os.getuid()}", "jobs", job)
     try:
@@ -133,11 +135,6 @@ def _claim(run_dir: Path, plan: Plan, allocation: Allocation) -> tuple[Path | No
         record, free, sees = None, allocation, "none of them"
     note = f"of the other runs of {job_text(allocation)} wf sees {sees}, and may use the same nodes: {place}"
     return record, replace(free, notes=(*free.notes, note))
-
-
-def _cluster(scheduler: str) -> str:
-    """Clusters of a centre that share a home count their jobs apart; "" where the scheduler does not name its own."""
-    return os.environ.get(scheduler_named(scheduler).cluster_variable, "") if scheduler in SCHEDULERS else ""
 
 
 def _check_owner(folder: Path) -> None:

@@ -5,6 +5,7 @@ A module is imported only where its scheduler is used: a laptop pays for none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,3 +27,8 @@ def scheduler_named(name: str) -> Scheduler:
         raise KeyError(name)
     found: Scheduler = import_module(f"workflow.schedulers.{name}").SCHEDULER
     return found
+
+
+def cluster_here(scheduler: str | None, environ: Mapping[str, str]) -> str:
+    """The cluster that a process is on, as its scheduler names it; "" where it does not. Clusters count jobs apart."""
+    return environ.get(scheduler_named(scheduler).cluster_variable, "") if scheduler in SCHEDULERS else ""

@@ -20,7 +20,7 @@ from workflow.formatting import plural
 from workflow.launch.allocation import Allocation, Source
 from workflow.launch.launchers import DEFAULT, LAUNCHERS
 from workflow.schedulers.scheduler import Query, QueryError, SchedulerFacts, ask
-from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
+from workflow.schedulers.schedulers import SCHEDULERS, cluster_here, scheduler_named
 from workflow.site.adios2_library import adios2_parallel, adios2_planes
 from workflow.site.discover import discover_allocation
 from workflow.site.this_machine import CpuTopology, cpu_topology, glibc_version, memory_policy, rdma_fabric
@@ -225,7 +225,7 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
         scheduler=scheduler, launcher=ask_launcher(kind, query), fabric=rdma_fabric()[0], glibc=glibc,
         memory_policy=tuple(memory_policy(glibc, {})[0]), planes=tuple(adios2_planes()[0]),
         parallel_adios2=adios2_parallel(),
-        cluster="" if kind is None else environ.get(scheduler_named(kind).cluster_variable, ""), unanswered=unanswered,
+        cluster=cluster_here(kind, environ), unanswered=unanswered,
     )  # fmt: skip
 
 

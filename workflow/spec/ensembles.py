@@ -8,7 +8,7 @@ otherwise these are files, which it reads as they grow: members come and go, and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -166,7 +166,18 @@ def reading_ends(stream: Node) -> list[str]:
     return ends if all(isinstance(end, str) for end in ends) else []
 
 
-def keeps_nothing(stream: Node) -> bool:
+def taken_over(stream: Node, keys: Iterable[str], *, keep: bool) -> dict[str, Node]:
+    """What a stream that has a part of the steps of this one takes over from it, of these keys.
+
+    `keep`: whether its own steps may be read again. Otherwise it takes over `keep: false` only.
+    """
+    found = {key: child for key in keys if (child := stream.child(key)) is not None}
+    if not keep and not _keeps_nothing(stream):
+        found.pop("keep", None)
+    return found
+
+
+def _keeps_nothing(stream: Node) -> bool:
     """Whether a stream has `keep: false`, in either form."""
     keep = stream.child("keep")
     steps = None if keep is None else keep.child("steps")
@@ -513,9 +524,7 @@ class _Expansion:
         asked: KeyPath = ("streams", name, "collect")
         writer, how = stage_of(text_at(stream, "from") or ""), self._collects[name]
         merge = merge_name(merged)
-        alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
-        if not keeps_nothing(stream):  # the collected stream is kept
-            alike.pop("keep", None)
+        alike = taken_over(stream, _ALIKE, keep=False)  # the collected stream is kept
         # Steps are merged as they come, whatever is the usual way of an engine.
         made = self._made({"to": f"{merge}.{_INPUT}", "via": KEPT_VIA, "coupling": "live"}, asked)
         for index in members:

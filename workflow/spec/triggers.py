@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from workflow.errors import Problem
-from workflow.spec.ensembles import EnsembleMember, Expanded, PortsOf, keeps_nothing, made_node, reading_ends, stage_of
+from workflow.spec.ensembles import EnsembleMember, Expanded, PortsOf, made_node, reading_ends, stage_of, taken_over
 from workflow.spec.models.ensembles_and_triggers import When
 from workflow.spec.origins import WrittenKey
 from workflow.spec.references import LONGEST_NAME, section, text_at, written_rule
@@ -144,9 +144,7 @@ class _Trigger:
         end = next(end for end in reading_ends(stream) if stage_of(end) == self._name)
         if end == self._name and self._written in ports_of(self._stage, "reads"):
             end = f"{end}.{self._written}"  # the port that has the name of the stream: this one has another
-        alike = {key: child for key in _ALIKE if (child := stream.child(key)) is not None}
-        if written_rule(self._stage) != "restart" and not keeps_nothing(stream):  # nobody would read it again
-            alike.pop("keep", None)
+        alike = taken_over(stream, _ALIKE, keep=written_rule(self._stage) == "restart")
         made = made_node({"from": f"{self._added}.{_OUTPUT}", "to": end}, self._when)
         made = made._replace(value={**made.value, **alike})
         queue = stream.child("queue")

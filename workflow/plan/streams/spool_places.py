@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from workflow.formats.node_folder import MEMORY
 from workflow.formatting import plural, size
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.nodes import nodes_text
@@ -80,7 +81,7 @@ def _check_guards(stream: StreamPlan, stages: Sequence[StagePlan], site: Site, p
 
 
 def _is_in_memory(stream: StreamPlan) -> bool:
-    return PurePosixPath(stream.spool_where).is_relative_to("/dev/shm")
+    return PurePosixPath(stream.spool_where).is_relative_to(MEMORY)
 
 
 class _Held(NamedTuple):

@@ -230,5 +230,5 @@ def _whole_widths(table: Table, prose: int | None = PROSE_WIDTH) -> list[int]:
 
 
 def _least_widths(table: Table) -> list[int]:
-    """The same, of prose less."""
+    """The narrowest widths: only prose is wrapped."""
     return _whole_widths(table, NARROWEST_PROSE)

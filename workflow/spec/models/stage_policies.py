@@ -36,11 +36,6 @@ class OrShort:
         return {"anyOf": [*self._forms, handler(schema)]}
 
 
-def _to_text(value: Any) -> Any:
-    """A number without a unit as text, so that it gets the message on units."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
 def _folder_of_node(text: str) -> str:
     if text and not text.startswith("/") and text != TMPDIR:
         raise ValueError(f'expected the path of a folder of the node, got "{text}"; for example `/dev/shm`')
